@@ -1,0 +1,38 @@
+
+// Package deps pins the dependencies until every package that needs them exists.
+package deps
+
+import (
+	_ "github.com/danielgtaylor/huma/v2"
+	_ "github.com/danielgtaylor/huma/v2/adapters/humago"
+	_ "github.com/expr-lang/expr"
+	_ "github.com/go-git/go-git/v5"
+	_ "github.com/go-git/go-git/v5/storage/filesystem"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/invopop/jsonschema"
+	_ "github.com/open-policy-agent/opa/v1/rego"
+	_ "github.com/open-policy-agent/opa/v1/tester"
+	_ "github.com/pressly/goose/v3"
+	_ "github.com/prometheus/client_golang/api/prometheus/v1"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "github.com/prometheus/prometheus/promql"
+	_ "github.com/prometheus/prometheus/tsdb"
+	_ "github.com/rogpeppe/go-internal/testscript"
+	_ "github.com/santhosh-tekuri/jsonschema/v6"
+	_ "github.com/spf13/cobra"
+	_ "github.com/chromedp/chromedp"
+	_ "go.temporal.io/sdk/client"
+	_ "go.temporal.io/sdk/testsuite"
+	_ "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
+	_ "go.temporal.io/server/schema/sqlite"
+	_ "go.temporal.io/server/temporal"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/term"
+	_ "gopkg.in/yaml.v3"
+	_ "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	_ "modernc.org/sqlite"
+	_ "sigs.k8s.io/kustomize/api/krusty"
+	_ "sigs.k8s.io/kustomize/kyaml/filesys"
+	_ "sigs.k8s.io/yaml"
+)
