@@ -174,14 +174,19 @@ type Policy interface {
 	Decide(ctx context.Context, req PolicyRequest) (PolicyDecision, error)
 }
 
-// PolicyRequest asks for a decision of named policy sets on an input document.
+// PolicyRequest asks for a decision of named policy sets about a place in a run. The server builds the input
+// document (pipeline-language, "Input that policies see") from the run's plan and state.
 type PolicyRequest struct {
 	Project string
 	Sets    []string
-	Event   string // save, run, stage, step, sync, merge, approve, rollback
-	Subject string // what is decided about, for the record: the promotion's id and step
-	Input   json.RawMessage
-	By      promo.Principal
+	Event   string // stage, step, sync, merge, approve, rollback
+	Run     string // the promotion's id
+	Stage   string
+	Step    string
+	Target  string
+	// Input replaces the run's document where a Policy step gives its own.
+	Input json.RawMessage
+	By    promo.Principal
 }
 
 // PolicyDecision is the answer of policy sets.
