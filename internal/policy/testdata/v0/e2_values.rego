@@ -1,0 +1,7 @@
+package example
+
+import future.keywords.if
+
+x if input.user == "alex"
+
+y if input.tokens > 100

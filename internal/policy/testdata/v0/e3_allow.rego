@@ -1,0 +1,5 @@
+package example
+
+allow := true {
+	input.user == "alex"
+}

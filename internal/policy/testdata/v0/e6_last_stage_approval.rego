@@ -1,0 +1,7 @@
+package pipeline
+
+deny[msg] {
+	arr_len = count(input.pipeline.stages)
+	not input.pipeline.stages[arr_len - 1].stage.type == "Approval"
+	msg := "Last stage must be an approval stage"
+}

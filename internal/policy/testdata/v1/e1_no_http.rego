@@ -1,0 +1,9 @@
+package pipeline
+
+# Deny pipelines whose Deployment stages contain an HTTP step.
+deny contains msg if {
+	some i, j
+	input.pipeline.stages[i].stage.type == "Deployment"
+	input.pipeline.stages[i].stage.spec.execution.steps[j].step.type == "Http"
+	msg := "Deployment pipeline should not have HTTP step"
+}

@@ -1,0 +1,5 @@
+package example
+
+x if input.user == "alex"
+
+y if input.tokens > 100

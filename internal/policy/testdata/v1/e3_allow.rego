@@ -1,0 +1,5 @@
+package example
+
+allow := true if {
+	input.user == "alex"
+}
