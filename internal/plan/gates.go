@@ -1,89 +1,82 @@
 package plan
 
-import (
-	"encoding/json"
-	"time"
+// The specs of the gates live here, and not in package steps, because workflow code reads them. A plan's spec holds
+// every default, so a reader need not know them.
 
-	"github.com/davit-cd/davit/internal/promo"
-)
-
-// ApprovalSpec is the spec of an Approval step.
+// ApprovalSpec is the spec of an Approval.
 type ApprovalSpec struct {
-	// Who may decide.
-	Approvers Approvers `json:"approvers"`
-	// What the approvers are told.
+	// Approvers says who may decide and how many must agree.
+	Approvers Approvers `json:"approvers" jsonschema:"required"`
+	// Message is shown to approvers above the diff.
 	Message string `json:"message,omitempty"`
-	// Values that approvers give; later steps read them as outputs.
-	Inputs []promo.ApprovalInput `json:"inputs,omitempty"`
-	// What happens when nobody decides in time.
-	OnTimeout string `json:"onTimeout,omitempty" jsonschema:"enum=fail,enum=approve,default=fail"`
-	// An approval rejects older promotions of the pipeline that wait at the same step.
-	RejectOlder bool `json:"rejectOlder,omitempty"`
-	// Approves by itself at this time (RFC 3339).
-	AutoApproveAt string `json:"autoApproveAt,omitempty"`
-	// Asked once per stage, over the changes of all waves, or once per wave.
-	Each string `json:"each,omitempty" jsonschema:"enum=stage,enum=wave,default=stage"`
-	// Where people decide.
-	From string `json:"from,omitempty" jsonschema:"enum=davit,default=davit"`
+	// Inputs are values that approvers give; later expressions read them as outputs `inputs.<name>`.
+	Inputs []ApprovalInput `json:"inputs,omitempty"`
+	// OnTimeout says what an approval that nobody decided in time becomes.
+	OnTimeout string `json:"onTimeout,omitempty" jsonschema:"enum=fail"`
+	// RejectOlder rejects the waiting approvals of older promotions of the pipeline when this one is approved.
+	RejectOlder bool `json:"rejectOlder,omitempty" davit:"later"`
+	// AutoApproveAt approves by itself at this time (RFC 3339).
+	AutoApproveAt string `json:"autoApproveAt,omitempty" davit:"later"`
+	// Each says whether people are asked once per stage, over the diffs of all waves, or once per wave.
+	Each string `json:"each,omitempty" jsonschema:"enum=stage,enum=wave"`
+	// From says where the decision is taken.
+	From string `json:"from,omitempty" jsonschema:"enum=davit,enum=pull-request-review" davit:"later=pull-request-review"`
 }
 
-// Approvers says who may decide.
+// Approvers says who may decide an approval.
 type Approvers struct {
-	// Members of any of these groups may decide.
+	// Groups whose members may decide.
 	Groups []string `json:"groups,omitempty"`
-	// These users may decide.
+	// Users who may decide.
 	Users []string `json:"users,omitempty"`
-	// So many approvals are needed.
-	Minimum int `json:"minimum,omitempty" jsonschema:"default=1"`
-	// Whoever started the promotion may not decide.
+	// Minimum is how many different people must approve; one rejection ends the approval.
+	Minimum int `json:"minimum,omitempty" jsonschema:"minimum=1,maximum=50"`
+	// DisallowExecutor keeps the person who started the promotion from deciding.
 	DisallowExecutor bool `json:"disallowExecutor,omitempty"`
-	// The author of the change may not decide.
+	// DisallowAuthor keeps the authors of the change from deciding.
 	DisallowAuthor bool `json:"disallowAuthor,omitempty"`
 }
 
-// WaitSpec is the spec of a Wait step; one of the two is set.
+// ApprovalInput is a value that approvers must or may give.
+type ApprovalInput struct {
+	// Name of the value.
+	Name string `json:"name" jsonschema:"required"`
+	// Description is shown beside the field.
+	Description string `json:"description,omitempty"`
+	// Required refuses an approval without it.
+	Required bool `json:"required,omitempty"`
+	// Default is used where the approver leaves it empty.
+	Default string `json:"default,omitempty"`
+	// Allowed lists the only values that are taken.
+	Allowed []string `json:"allowed,omitempty"`
+	// Pattern is a regular expression that the whole value must match.
+	Pattern string `json:"pattern,omitempty"`
+}
+
+// WaitForPRSpec is the spec of a WaitForPR.
+type WaitForPRSpec struct {
+	// Until says what is waited for: the merge, green checks, or that it is closed.
+	Until string `json:"until,omitempty" jsonschema:"enum=merged,enum=checks,enum=closed"`
+	// ForeignCommits says whether commits that Davit did not make may be on the branch.
+	ForeignCommits string `json:"foreignCommits,omitempty" jsonschema:"enum=refuse,enum=allow"`
+}
+
+// WaitSpec is the spec of a Wait: one of the two is set.
 type WaitSpec struct {
-	// How long to wait.
-	Duration promo.Duration `json:"duration,omitempty"`
-	// The time to wait for (RFC 3339).
+	// Duration is how long to wait.
+	Duration Duration `json:"duration,omitempty"`
+	// Until is the time to wait for, in RFC 3339.
 	Until string `json:"until,omitempty"`
 }
 
-// WaitForPRSpec is the spec of a WaitForPR step.
-type WaitForPRSpec struct {
-	// What to wait for.
-	Until string `json:"until,omitempty" jsonschema:"enum=merged,enum=checks,enum=closed,default=merged"`
-}
-
-// RollbackSpec is the spec of a Rollback step.
+// RollbackSpec is the spec of a Rollback.
 type RollbackSpec struct {
-	// The commit to go back to: "known-good" or a commit id.
-	To string `json:"to,omitempty" jsonschema:"default=known-good"`
-	// How the commit reaches the branch; default: the service's rollback.delivery.
+	// To is the commit to go back to; "known-good" is the last one known good.
+	To string `json:"to,omitempty"`
+	// Delivery says how the commit reaches the branch; the service's own setting by default.
 	Delivery string `json:"delivery,omitempty" jsonschema:"enum=push,enum=pull-request"`
-	// Run the stage's Verify steps afterwards.
-	Verify *bool `json:"verify,omitempty" jsonschema:"default=true"`
-	// What to do where files under the service's shared paths differ from the known-good commit.
-	Shared string `json:"shared,omitempty" jsonschema:"enum=ask,enum=include,enum=paths-only,default=ask"`
-}
-
-// Decode reads a gate's resolved spec.
-func Decode[T any](spec json.RawMessage) (T, error) {
-	var v T
-	if len(spec) == 0 {
-		return v, nil
-	}
-	if err := json.Unmarshal(spec, &v); err != nil {
-		return v, promo.Errorf(promo.CodeConfiguration, "spec: %w", err)
-	}
-	return v, nil
-}
-
-// ParseTime reads an RFC 3339 time.
-func ParseTime(s string) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return time.Time{}, promo.Errorf(promo.CodeConfiguration, "%q is not a time", s).WithHint("write RFC 3339, such as 2026-01-31T18:00:00Z")
-	}
-	return t, nil
+	// Verify waits until the environment is healthy again.
+	Verify bool `json:"verify"`
+	// Shared says what to do where files under the shared paths differ too.
+	Shared string `json:"shared,omitempty" jsonschema:"enum=ask,enum=include,enum=paths-only"`
 }
