@@ -92,6 +92,8 @@ type PlanTarget struct {
 
 // DecideRequest approves or rejects the step that waits. Stage and Step may be left out where only one waits.
 type DecideRequest struct {
+	// ID is the promotion's (or the rollback's) id; REST takes it from the path.
+	ID        string            `json:"id,omitempty"`
 	Approve   bool              `json:"approve"`
 	Stage     string            `json:"stage,omitempty"`
 	Step      string            `json:"step,omitempty"`
@@ -113,6 +115,8 @@ type DecideResult struct {
 
 // AbortRequest ends a promotion.
 type AbortRequest struct {
+	// ID is the promotion's or the rollback's id; REST takes it from the path.
+	ID        string `json:"id,omitempty"`
 	Reason    string `json:"reason,omitempty"`
 	RequestID string `json:"requestID,omitempty"`
 }
