@@ -1,0 +1,133 @@
+package expression
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/expr-lang/expr/types"
+)
+
+// Kind is the kind of a value.
+type Kind string
+
+// The kinds. KindAny fits everything: its type is known only at run time.
+const (
+	KindAny     Kind = "anything"
+	KindString  Kind = "text"
+	KindNumber  Kind = "number"
+	KindBoolean Kind = "true or false"
+	KindMap     Kind = "map"
+	KindList    Kind = "list"
+)
+
+// Type is the static type of a value.
+type Type struct {
+	Kind Kind
+	// Fields are those of a map; Extra, where set, is the type of every other field.
+	Fields map[string]Type
+	Extra  *Type
+	// Absent says why a known name can't be used here; such a name is an error with this reason.
+	Absent string
+}
+
+// Scope holds the variables that an expression may use.
+type Scope map[string]Type
+
+// Any, String, Number and Boolean are the plain types.
+func Any() Type { return Type{Kind: KindAny} }
+
+// String is the type of texts.
+func String() Type { return Type{Kind: KindString} }
+
+// Number is the type of numbers.
+func Number() Type { return Type{Kind: KindNumber} }
+
+// Boolean is the type of true and false.
+func Boolean() Type { return Type{Kind: KindBoolean} }
+
+// Map is the type of a map with known fields.
+func Map(fields map[string]Type) Type { return Type{Kind: KindMap, Fields: fields} }
+
+// Strings is the type of a map from any name to a text, such as labels.
+func Strings() Type {
+	s := String()
+	return Type{Kind: KindMap, Extra: &s}
+}
+
+// Absent is a known name that can't be used here, and why.
+func Absent(why string) Type { return Type{Kind: KindAny, Absent: why} }
+
+// With returns the scope with more variables.
+func (s Scope) With(more Scope) Scope {
+	out := maps.Clone(s)
+	maps.Copy(out, more)
+	return out
+}
+
+// names lists what may be written, sorted.
+func names(fields map[string]Type) []string {
+	var out []string
+	for _, n := range slices.Sorted(maps.Keys(fields)) {
+		if fields[n].Absent == "" {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// native is the type as the evaluator's checker knows it.
+func (t Type) native() types.Type {
+	switch t.Kind {
+	case KindString:
+		return types.String
+	case KindNumber:
+		return types.Float64
+	case KindBoolean:
+		return types.Bool
+	case KindList:
+		return types.TypeOf([]any{})
+	case KindMap:
+		m := types.Map{}
+		for n, f := range t.Fields {
+			m[n] = f.native()
+		}
+		if t.Extra != nil {
+			m[types.Extra] = t.Extra.native()
+		}
+		return m
+	case KindAny:
+	}
+	return types.Any
+}
+
+func (s Scope) native() types.Map {
+	m := types.Map{}
+	for n, t := range s {
+		m[n] = t.native()
+	}
+	return m
+}
+
+// kindOf says of which kind an expression's result is.
+func kindOf(t reflect.Type) Kind {
+	if t == nil {
+		return KindAny
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return KindString
+	case reflect.Bool:
+		return KindBoolean
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64,
+		reflect.Float32, reflect.Float64:
+		return KindNumber
+	case reflect.Map:
+		return KindMap
+	case reflect.Slice, reflect.Array:
+		return KindList
+	default:
+		return KindAny
+	}
+}
