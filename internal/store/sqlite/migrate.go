@@ -1,0 +1,80 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/davit-cd/davit/internal/promo"
+	"github.com/davit-cd/davit/internal/store/migrations"
+)
+
+// applicationID marks the file as ours ("DAVT"), so that another program's database is never migrated.
+const applicationID = 0x44415654
+
+// migrate brings the schema up to date, each migration in a transaction of its own.
+func migrate(ctx context.Context, db *sql.DB, path string, log *slog.Logger) error {
+	if err := claim(ctx, db, path); err != nil {
+		return err
+	}
+	p, err := provider(db)
+	if err != nil {
+		return err
+	}
+	have, known, err := p.GetVersions(ctx)
+	if err != nil {
+		return trouble(err)
+	}
+	if have > known {
+		return promo.Errorf(promo.CodeConfiguration, "store %q was written by a newer Davit: its schema is %d, this one knows %d",
+			path, have, known).WithHint("run the newer Davit, or restore a backup from before the upgrade")
+	}
+	results, err := p.Up(ctx)
+	if err != nil {
+		var partial *goose.PartialError
+		if errors.As(err, &partial) {
+			err = fmt.Errorf("migration %d: %w", partial.Failed.Source.Version, partial.Err)
+		}
+		return trouble(err)
+	}
+	if len(results) > 0 && have > 0 {
+		log.Info("store migrated", "path", path, "from", have, "to", known)
+	}
+	return nil
+}
+
+// claim refuses a database that another program made and marks a new one.
+func claim(ctx context.Context, db *sql.DB, path string) error {
+	var id, tables int64
+	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+		return trouble(err)
+	}
+	if id == applicationID {
+		return nil
+	}
+	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
+		return trouble(err)
+	}
+	if id != 0 || tables > 0 {
+		return promo.Errorf(promo.CodeConfiguration, "%q is another program's database", path).
+			WithHint("name a new file; Davit makes it")
+	}
+	_, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
+	return trouble(err)
+}
+
+func provider(db *sql.DB) (*goose.Provider, error) {
+	files, err := migrations.SQLite()
+	if err != nil {
+		return nil, promo.Errorf(promo.CodeInternal, "store migrations: %w", err)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return nil, promo.Errorf(promo.CodeInternal, "store migrations: %w", err)
+	}
+	return p, nil
+}
