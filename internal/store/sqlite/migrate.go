@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 
 	"github.com/pressly/goose/v3"
 
@@ -18,9 +19,6 @@ const applicationID = 0x44415654
 
 // migrate brings the schema up to date, each migration in a transaction of its own.
 func migrate(ctx context.Context, db *sql.DB, path string, log *slog.Logger) error {
-	if err := claim(ctx, db, path); err != nil {
-		return err
-	}
 	p, err := provider(db)
 	if err != nil {
 		return err
@@ -32,6 +30,9 @@ func migrate(ctx context.Context, db *sql.DB, path string, log *slog.Logger) err
 	if have > known {
 		return promo.Errorf(promo.CodeConfiguration, "store %q was written by a newer Davit: its schema is %d, this one knows %d",
 			path, have, known).WithHint("run the newer Davit, or restore a backup from before the upgrade")
+	}
+	if _, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
+		return trouble(err)
 	}
 	results, err := p.Up(ctx)
 	if err != nil {
@@ -47,8 +48,14 @@ func migrate(ctx context.Context, db *sql.DB, path string, log *slog.Logger) err
 	return nil
 }
 
-// claim refuses a database that another program made and marks a new one.
-func claim(ctx context.Context, db *sql.DB, path string) error {
+// inspect refuses a database that another program made, without altering it.
+func inspect(ctx context.Context, path string) error {
+	// Not by dsn: its WAL mode is written into the file.
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: "_pragma=busy_timeout(10000)&_pragma=query_only(1)"}).String())
+	if err != nil {
+		return trouble(err)
+	}
+	defer db.Close() //nolint:errcheck // only reads
 	var id, tables int64
 	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
 		return trouble(err)
@@ -63,8 +70,7 @@ func claim(ctx context.Context, db *sql.DB, path string) error {
 		return promo.Errorf(promo.CodeConfiguration, "%q is another program's database", path).
 			WithHint("name a new file; Davit makes it")
 	}
-	_, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
-	return trouble(err)
+	return nil
 }
 
 func provider(db *sql.DB) (*goose.Provider, error) {

@@ -60,6 +60,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := touch(path); err != nil {
 		return nil, err
 	}
+	if err := inspect(ctx, path); err != nil {
+		return nil, err
+	}
 	s := &Store{now: o.Now, log: o.Log}
 	if s.w, err = sql.Open("sqlite", dsn(path, o.MaxPages, false)); err != nil {
 		return nil, trouble(err)
