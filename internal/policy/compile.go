@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -218,6 +219,7 @@ func compileError(src Source, err error) *CompileError {
 		p := Problem{File: src.Name, Line: 1, Column: 1, Message: e.Message}
 		if e.Location != nil {
 			p.Line, p.Column = max(e.Location.Row, 1), max(e.Location.Col, 1)
+			p.File = cmp.Or(e.Location.File, src.Name) // several modules compile together in tests
 		}
 		problems = append(problems, p)
 	}

@@ -23,6 +23,8 @@ type Request struct {
 	// record it twice. Empty: every decision is its own.
 	Key   string
 	Event On
+	// Project, Subject (what is decided about: a promotion's id, a definition's name) and By are for the record.
+	Project, Subject, By string
 	// Entity is the kind of thing concerned (pipeline, service, environment …); empty matches sets of any.
 	Entity string
 	// Named says that the sets were named by what asks (a Policy step, a step's policies). A named set that is
@@ -37,6 +39,9 @@ type Request struct {
 type Decision struct {
 	ID        string      `json:"id"`
 	Event     On          `json:"event"`
+	Project   string      `json:"project,omitempty"`
+	Subject   string      `json:"subject,omitempty"`
+	By        string      `json:"by,omitempty"`
 	Entity    string      `json:"entity,omitempty"`
 	Allowed   bool        `json:"allowed"`
 	Deny      []string    `json:"deny"`
@@ -118,12 +123,13 @@ func (e *Engine) Replay(ctx context.Context, old Decision, document []byte, sets
 		return Decision{}, promo.Errorf(promo.CodeConflict, "decision %q was made on another document", old.ID).
 			WithHint("its hash is %s, that of the given one %s", old.InputHash, got)
 	}
-	d := Decision{ID: "replay-" + old.ID, Event: old.Event, Entity: old.Entity, InputHash: old.InputHash, At: old.At, ReplayOf: old.ID}
+	d := old
+	d.ID, d.ReplayOf = "replay-"+old.ID, old.ID
 	return d, e.evaluate(ctx, &d, sets, in)
 }
 
 func (e *Engine) decide(ctx context.Context, r Request, at time.Time) (Decision, *Input, error) {
-	d := Decision{Event: r.Event, Entity: r.Entity, At: at}
+	d := Decision{Event: r.Event, Project: r.Project, Subject: r.Subject, By: r.By, Entity: r.Entity, At: at}
 	in, err := NewInput(r.Document)
 	if err != nil {
 		d.Deny, d.Warn, d.Sets = []string{err.Error()}, []string{}, []SetResult{}
@@ -157,7 +163,7 @@ func (r Request) concerned() (sets []Set, misplaced []string) {
 
 func identify(key string, d Decision) string {
 	if key == "" {
-		key = d.At.Format(time.RFC3339Nano) + " " + d.InputHash
+		key = d.At.Format(time.RFC3339Nano) + " " + d.By + " " + d.Subject + " " + d.InputHash
 	}
 	return hash([]byte(string(d.Event) + " " + key))[:20]
 }

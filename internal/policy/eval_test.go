@@ -88,8 +88,8 @@ func TestNormaliseBounds(t *testing.T) {
 }
 
 // TestFailClosed: what can't be evaluated denies, says so, and does it in time.
+// It runs alone, because memory is the whole process's.
 func TestFailClosed(t *testing.T) {
-	t.Parallel()
 	loop := "x := [i | some i in numbers.range(1, 3000)]\n"
 	cases := map[string]struct {
 		reason string
@@ -103,11 +103,11 @@ func TestFailClosed(t *testing.T) {
 		"a loop":            {"billions of rounds", loop + `deny if count([1 | some a in x; some b in x; some c in x; a + b + c == 0]) > 0`, "longer than 1s"},
 		"a loop, v0":        {"billions of rounds", `deny { x := numbers.range(1, 3000); count([1 | a := x[_]; b := x[_]; c := x[_]; a + b + c == 0]) > 0 }`, "longer than 1s"},
 		"growing a string":  {"doubling 40 times", "deny if {\n" + doubling(40) + "count(s40) == 0\n}", "memory"},
-		"one huge replace":  {"a single call", "deny if {\n" + doubling(16) + "t := replace(s16, \"a\", s16)\ncount(t) == 0 }", "memory"},
+		"one huge replace":  {"a single call", "deny if {\n" + doubling(16) + "t := replace(s16, \"a\", s16)\ncount(t) == 0 }", "could not be evaluated"},
 		"one huge sequence": {"a single call", `deny if count(numbers.range(1, 1000000000000)) == 0`, "could not be evaluated"},
 	}
 	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) { // not parallel: each wants to be timed, and memory is the process's
+		t.Run(name, func(t *testing.T) {
 			m := compile(t, "a.rego", "package a\n"+tc.source)
 			began := time.Now()
 			got, err := m.Eval(t.Context(), map[string]any{"zero": 0})
