@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -143,8 +144,10 @@ func TestMemoryIsWatched(t *testing.T) {
 			return
 		case <-time.After(sampleEvery):
 			keep = append(keep, make([]byte, 16<<20))
+			runtime.KeepAlive(keep)
 		}
 	}
+	runtime.KeepAlive(keep)
 	t.Errorf("%d MiB were not noticed", 16*len(keep))
 }
 
