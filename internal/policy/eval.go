@@ -172,9 +172,11 @@ func watch(ctx context.Context, done <-chan outcome) (outcome, error) {
 		case <-deadline.C:
 			return outcome{}, errTooLong
 		case <-sample.C:
-			if heapBytes() > before+EvalMemory {
+			now := heapBytes()
+			if now > before+EvalMemory {
 				return outcome{}, errTooBig
 			}
+			before = min(before, now) // garbage of others was collected meanwhile
 		}
 	}
 }
