@@ -22,6 +22,8 @@ type ResolveRequest struct {
 	// Specs are resolved each; where there are several (folded edits) their `files` lists are joined.
 	Specs []json.RawMessage `json:"specs,omitempty"`
 	Vars  json.RawMessage   `json:"vars"`
+	// Targets, where set, expand every entry of `files` that speaks of `target` to one per target.
+	Targets []plan.Target `json:"targets,omitempty"`
 	// Where names the place for messages: "stage prod, step sync".
 	Where string `json:"where"`
 }
@@ -35,10 +37,11 @@ type ResolveResult struct {
 // Record stores what happened; a record is an upsert by sequence.
 var Record = Activity[RecordRequest, Nothing]{Name: "record", Class: plan.ClassQuick}
 
-// RecordRequest holds one of the two.
+// RecordRequest holds a promo.Promotion or a promo.Rollback, already encoded: a local activity gets its arguments
+// by reference, and the workflow goes on changing its state.
 type RecordRequest struct {
-	Promotion *promo.Promotion `json:"promotion,omitempty"`
-	Rollback  *promo.Rollback  `json:"rollback,omitempty"`
+	Promotion json.RawMessage `json:"promotion,omitempty"`
+	Rollback  json.RawMessage `json:"rollback,omitempty"`
 }
 
 // Nothing is the answer of activities that only act.
@@ -65,7 +68,7 @@ type HoldResult struct {
 var SetHold = Activity[promo.Hold, Nothing]{Name: "hold.set", Class: plan.ClassQuick}
 
 // ReadChange reads what a change looks like now: head, digest, foreign commits, merge.
-var ReadChange = Activity[ReadChangeRequest, plan.Change]{Name: "change.read", Class: plan.ClassNetwork}
+var ReadChange = Activity[ReadChangeRequest, ReadChangeResult]{Name: "change.read", Class: plan.ClassNetwork}
 
 // ReadChangeRequest names a change as the promotion knows it.
 type ReadChangeRequest struct {
@@ -73,6 +76,16 @@ type ReadChangeRequest struct {
 	Change     plan.Change `json:"change"`
 	// Operation is the operation id of the promotion's own commit on the branch.
 	Operation string `json:"operation"`
+}
+
+// ReadChangeResult is the change as it is now.
+type ReadChangeResult struct {
+	Change plan.Change `json:"change"`
+	// State is "open", "merged", "closed" or, for a change without pull request, "pushed".
+	State    string `json:"state"`
+	ClosedBy string `json:"closedBy,omitempty"`
+	// Checks is "green", "pending", "failed" or "none".
+	Checks string `json:"checks,omitempty"`
 }
 
 // CleanUp closes pull requests that were not merged and deletes their branches.

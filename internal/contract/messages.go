@@ -149,7 +149,8 @@ type LaneAnswer struct {
 	// Kind is "granted", "place", "superseded", "rejected" or "preempted".
 	Kind string `json:"kind"`
 	// Place counts from 1 behind the holder.
-	Place  int    `json:"place,omitempty"`
+	Place int `json:"place,omitempty"`
+	// Holder and By are labels: ids of promotions and rollbacks.
 	Holder string `json:"holder,omitempty"`
 	By     string `json:"by,omitempty"`
 }
@@ -223,7 +224,11 @@ type RollbackInput struct {
 
 // RollbackResult is what a rollback returns.
 type RollbackResult struct {
-	Phase promo.Phase `json:"phase"`
+	Phase   promo.Phase `json:"phase"`
+	Message string      `json:"message,omitempty"`
+	Commit  string      `json:"commit,omitempty"`
+	To      string      `json:"to,omitempty"`
+	Files   int         `json:"files"`
 }
 
 // ChildRollbackID is the id of the rollback that a promotion starts: one per attempt of a stage.

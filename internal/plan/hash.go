@@ -53,3 +53,18 @@ func Steps(nodes []Node) []*Step {
 func (s Strategy) Matches(code string) bool {
 	return slices.Contains(s.Errors, code) || slices.Contains(s.Errors, "All")
 }
+
+// CombineDigests makes one digest of several changes, in order; one alone stays itself.
+func CombineDigests(digests []string) string {
+	if len(digests) == 1 {
+		return digests[0]
+	}
+	if len(digests) == 0 {
+		return ""
+	}
+	h := sha256.New()
+	for _, d := range digests {
+		h.Write([]byte(d + "\n"))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

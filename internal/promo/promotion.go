@@ -30,6 +30,8 @@ type Promotion struct {
 	// Rollback is the id of the rollback that this promotion's failure caused.
 	Rollback string  `json:"rollback,omitempty"`
 	Stages   []Stage `json:"stages"`
+	// WaitsFor names the events that would wake the promotion (EventPullRequest and its like), sorted.
+	WaitsFor []string `json:"waitsFor,omitempty"`
 	// Sequence grows with every recorded change; the store keeps the newest.
 	Sequence int64 `json:"sequence"`
 }
@@ -46,8 +48,10 @@ type Stage struct {
 	StartedAt   time.Time  `json:"startedAt,omitzero"`
 	FinishedAt  time.Time  `json:"finishedAt,omitzero"`
 	Lane        *LanePlace `json:"lane,omitempty"`
-	Error       *Error     `json:"error,omitempty"`
-	Steps       []Step     `json:"steps"`
+	// Changes are the stage's changes of the release repository, one per wave where each wave has its own.
+	Changes []ChangeRef `json:"changes,omitempty"`
+	Error   *Error      `json:"error,omitempty"`
+	Steps   []Step      `json:"steps"`
 }
 
 // LanePlace says where a stage stands in the queue of its lane.

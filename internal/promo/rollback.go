@@ -26,7 +26,9 @@ type Rollback struct {
 	Steps      []Step    `json:"steps,omitempty"`
 	StartedAt  time.Time `json:"startedAt"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
-	Sequence   int64     `json:"sequence"`
+	// WaitsFor names the events that would wake the rollback, sorted.
+	WaitsFor []string `json:"waitsFor,omitempty"`
+	Sequence int64    `json:"sequence"`
 }
 
 // Preview is what a rollback would do, shown before it does it.

@@ -1,0 +1,391 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/davit-cd/davit/internal/contract"
+	"github.com/davit-cd/davit/internal/plan"
+	"github.com/davit-cd/davit/internal/promo"
+)
+
+const (
+	// syncTime bounds the sync of a rollback, health included, where the caller names no other time.
+	syncTime = 15 * time.Minute
+	// reviewTime is how long a rollback's pull request waits for the reviews that its branch demands.
+	reviewTime = 7 * 24 * time.Hour
+)
+
+// Rollback puts a service in an environment back to a known-good commit: lane, commit, sync of every target at
+// once, health, verification, record, hold. See architecture, "Rollback: back to a known-good commit".
+func Rollback(ctx workflow.Context, in contract.RollbackInput) (contract.RollbackResult, error) {
+	r := &rollback{in: in, state: promo.Rollback{
+		ID: in.ID, Project: in.Target.Project, Service: in.Target.Service.Name, Environment: in.Target.Environment,
+		Number: in.Number, StartedBy: in.By.Name, Reason: in.Reason, Promotion: in.Promotion, Automatic: in.Automatic,
+		Phase: promo.PhaseRunning, StartedAt: workflow.Now(ctx),
+	}}
+	info := in.Run
+	info.ID = "rollback/" + in.ID
+	r.base = newBase(info, &recorder{save: r.save}, &r.state.WaitsFor)
+	work, cancel := workflow.WithCancel(ctx)
+	r.cancel = cancel
+	if err := r.serve(ctx); err != nil {
+		return contract.RollbackResult{}, err
+	}
+	if err := workflow.SetQueryHandler(ctx, contract.QueryState, func() (promo.Rollback, error) { return r.state, nil }); err != nil {
+		return contract.RollbackResult{}, err
+	}
+	r.listen(ctx)
+	r.listenToLane(ctx)
+	r.rec.start(ctx)
+	r.rec.changed()
+
+	err := r.work(work)
+
+	return r.conclude(detached(ctx), err)
+}
+
+// rollback is the state of one way back.
+type rollback struct {
+	base
+	in      contract.RollbackInput
+	state   promo.Rollback
+	granted bool
+	written contract.WriteRollbackResult
+}
+
+func (r *rollback) save(ctx workflow.Context) error {
+	r.state.Sequence++
+	_, err := contract.Record.CallLocal(ctx, contract.RecordRequest{Rollback: plan.Encode(r.state)})
+	return err
+}
+
+func (r *rollback) laneID() contract.LaneID {
+	return contract.LaneID{Project: r.in.Target.Project, Service: r.in.Target.Service.Name, Environment: r.in.Target.Environment}
+}
+
+// listenToLane waits for the lane; a rollback is never superseded nor preempted.
+func (r *rollback) listenToLane(ctx workflow.Context) {
+	ch := workflow.GetSignalChannel(ctx, contract.SignalLane)
+	workflow.Go(detached(ctx), func(ctx workflow.Context) {
+		for {
+			var a contract.LaneAnswer
+			if !ch.Receive(ctx, &a) {
+				return
+			}
+			if a.Kind == contract.LaneGranted {
+				r.granted = true
+			}
+		}
+	})
+}
+
+// work is the rollback from lane to verification. Steps are shown as they come.
+func (r *rollback) work(ctx workflow.Context) *promo.Error {
+	r.state.Steps = make([]promo.Step, 0, 4+len(r.in.Targets)*(1+len(r.in.Verify))) // entries are pointed at
+	for _, f := range []func(workflow.Context) *promo.Error{r.takeLane, r.preview, r.write, r.sync, r.verify} {
+		if err := f(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step runs fn as a step that people see.
+func (r *rollback) step(ctx workflow.Context, name, typ, target string, fn func(e *promo.Step) *promo.Error) *promo.Error {
+	r.state.Steps = append(r.state.Steps, promo.Step{
+		Name: name, Type: typ, Path: name, Target: target, Phase: promo.PhaseRunning, StartedAt: workflow.Now(ctx),
+		Operation: r.operation(name, target), Attempt: 1,
+	})
+	e := &r.state.Steps[len(r.state.Steps)-1]
+	r.rec.changed()
+	err := fn(e)
+	e.FinishedAt = workflow.Now(ctx)
+	switch {
+	case err == nil:
+		e.Phase = promo.PhaseSucceeded
+	case isStopped(err):
+		e.Phase = promo.PhaseAborted
+	default:
+		e.Phase, e.Error, e.Message = promo.PhaseFailed, err, err.Msg
+	}
+	r.rec.changed()
+	return err
+}
+
+func (r *rollback) operation(step, target string) string {
+	if target == "" {
+		target = "stage"
+	}
+	return r.info.ID + "/rollback.1/" + step + "/" + target
+}
+
+func (r *rollback) takeLane(ctx workflow.Context) *promo.Error {
+	return r.step(ctx, "lane", "Lane", "", func(e *promo.Step) *promo.Error {
+		if r.in.LaneToken == "" {
+			_, err := contract.TellLane.CallLocal(ctx, contract.TellLaneRequest{Lane: r.laneID(), Message: contract.LaneMessage{
+				Kind: contract.LanePreempt, From: contract.RollbackID(r.in.ID), Token: "own", Label: "rollback " + r.in.ID, Lane: r.laneID(),
+			}})
+			if err != nil {
+				return fault(err)
+			}
+		}
+		e.Message = "waiting until the lane is free"
+		r.rec.changed()
+		err := workflow.Await(ctx, func() bool { return r.granted })
+		e.Message = ""
+		return fault(err)
+	})
+}
+
+// preview works out what will be done, and asks a person where an automatic rollback may not decide by itself.
+func (r *rollback) preview(ctx workflow.Context) *promo.Error {
+	return r.step(ctx, "preview", "Preview", "", func(e *promo.Step) *promo.Error {
+		p, err := contract.PreviewRollback.Call(ctx, r.in.Target)
+		if err != nil {
+			return fault(err)
+		}
+		r.state.Preview, r.state.To, r.state.From = &p, p.To, p.From
+		r.rec.changed()
+		if p.Refusal != "" {
+			return errorf(promo.CodeConfiguration, "%s", p.Refusal)
+		}
+		if len(p.Shared) > 0 && r.in.Shared != "include" && r.in.Shared != "paths-only" && !r.in.Automatic {
+			return r.sharedMustBeChosen(p)
+		}
+		return r.askPerson(ctx, p, e)
+	})
+}
+
+func (r *rollback) sharedMustBeChosen(p promo.Preview) *promo.Error {
+	return &promo.Error{
+		Code: promo.CodeConfiguration,
+		Msg:  fmt.Sprintf("files under the shared paths differ from the known-good commit too: %s", strings.Join(p.Shared, ", ")),
+		Hint: "choose --include-shared (also read by " + strings.Join(p.Readers, ", ") + ") or --paths-only",
+	}
+}
+
+// askPerson asks where an automatic rollback would undo other people's commits, or can't know about shared files.
+func (r *rollback) askPerson(ctx workflow.Context, p promo.Preview, e *promo.Step) *promo.Error {
+	if !r.in.Automatic {
+		return nil
+	}
+	var why []string
+	if len(p.Foreign) > 0 && !r.in.AcceptForeign {
+		why = append(why, fmt.Sprintf("it would undo %d commit(s) of other people, the latest by %s", len(p.Foreign), p.Foreign[0].Author))
+	}
+	undecided := len(p.Shared) > 0 && r.in.Shared != "include" && r.in.Shared != "paths-only"
+	if undecided {
+		why = append(why, "files under the shared paths differ too ("+strings.Join(p.Shared, ", ")+"), which other environments read")
+	}
+	if len(why) == 0 {
+		return nil
+	}
+	a := &promo.Approval{Minimum: 1, Message: "The automatic rollback stopped: " + strings.Join(why, "; "), Expires: workflow.Now(ctx).Add(reviewTime)}
+	if undecided {
+		a.Inputs = []promo.ApprovalInput{{Name: "shared", Required: true, Allowed: []string{"include", "paths-only"}, Description: "put the shared files back too, or the environment's own paths only"}}
+	}
+	e.Approval = a
+	q := &question{stage: r.in.Target.Environment, step: "preview", entry: e}
+	r.asks = append(r.asks, q)
+	r.state.Phase, e.Phase, r.state.Message = promo.PhaseWaitingForApproval, promo.PhaseWaitingForApproval, a.Message
+	r.rec.changed()
+	_, err := workflow.AwaitWithTimeout(ctx, reviewTime, q.done)
+	r.state.Phase, e.Phase, r.state.Message = promo.PhaseRunning, promo.PhaseRunning, ""
+	if err != nil {
+		return fault(err)
+	}
+	if q.rejected != nil || !q.done() {
+		return errorf(promo.CodeApproval, "nobody agreed to the automatic rollback")
+	}
+	if v := q.approvals()[0].Inputs["shared"]; v != "" {
+		r.in.Shared = v
+	}
+	return nil
+}
+
+// write makes the commit; where the branch refuses a push it waits for the pull request's reviews.
+func (r *rollback) write(ctx workflow.Context) *promo.Error {
+	return r.step(ctx, "commit", "Commit", "", func(e *promo.Step) *promo.Error {
+		deadline := workflow.Now(ctx).Add(reviewTime)
+		req := contract.WriteRollbackRequest{
+			RollbackTarget: r.in.Target, Operation: e.Operation, IncludeShared: r.in.Shared == "include", By: r.in.By,
+			Reason: r.in.Reason, Delivery: r.in.Delivery, ID: r.in.ID,
+		}
+		req.To = r.state.To // what was shown is what is done
+		for {
+			res, err := contract.WriteRollback.Call(ctx, req)
+			if err != nil {
+				return fault(err)
+			}
+			r.written = res
+			if res.Merged {
+				r.state.Commit, e.Message = res.Commit, ""
+				e.Outputs = plan.Encode(map[string]any{"commit": res.Commit, "changed": res.Changed, "pr": res.Change.PR})
+				return nil
+			}
+			e.Message, r.state.Message = res.Waiting, res.Waiting
+			events := []string{promo.EventPullRequest(r.in.Target.Repository.Name, res.Change.PR)}
+			before := r.seen(events)
+			done := r.watch(events...)
+			werr := r.wait(ctx, slowPoll, events, before)
+			done()
+			r.state.Message = ""
+			if werr != nil {
+				return werr
+			}
+			if !workflow.Now(ctx).Before(deadline) {
+				return errorf(promo.CodeTimeout, "the pull request of the rollback was not merged within %s: %s", plan.Duration(reviewTime), res.Waiting)
+			}
+		}
+	})
+}
+
+func (r *rollback) stageInfo(step string) plan.StageInfo {
+	return plan.StageInfo{
+		Name: "rollback", Step: step, Environment: &r.in.Env, Service: r.in.Target.Service, Repository: r.in.Target.Repository,
+	}
+}
+
+// sync brings every target to the commit, all waves at once, pruning what the undone change had added.
+func (r *rollback) sync(ctx workflow.Context) *promo.Error {
+	st := &plan.Step{Name: "sync", Path: "sync", Type: "Sync", Scope: plan.ScopeTarget, Agent: true, Class: plan.ClassSync, Timeout: syncTime}
+	if r.in.Timeout > 0 {
+		st.Timeout = r.in.Timeout
+	}
+	st.Spec = plan.Encode(map[string]any{"revision": r.state.Commit, "prune": !r.in.NoPrune, "waitHealthy": true})
+	return r.onTargets(ctx, st)
+}
+
+// verify runs the stage's Verify steps again on the state that was put back.
+func (r *rollback) verify(ctx workflow.Context) *promo.Error {
+	for i := range r.in.Verify {
+		if err := r.onTargets(ctx, &r.in.Verify[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rollback) onTargets(ctx workflow.Context, st *plan.Step) *promo.Error {
+	return together(ctx, len(r.in.Targets), maxAtOnce, false, func(ctx workflow.Context, i int) *promo.Error {
+		t := r.in.Targets[i]
+		return r.step(ctx, st.Name, st.Type, t.Name, func(e *promo.Step) *promo.Error {
+			spec, err := r.resolve(ctx, st, t)
+			if err != nil {
+				return err
+			}
+			now := workflow.Now(ctx)
+			res, err := r.act(ctx, st, plan.Call{
+				Operation: e.Operation, Run: r.info, Stage: r.stageInfo(st.Name), Target: &t, Spec: spec,
+				Change: plan.Change{Merged: r.state.Commit}, StartedAt: now, Deadline: now.Add(st.Timeout),
+			}, e)
+			if err != nil {
+				return err
+			}
+			e.Outputs, e.Message = res.Outputs, res.Message
+			if res.Ask != nil { // evidence is missing: the environment is back, a person looks at the rest
+				e.Message = res.Ask.Question
+				return nil
+			}
+			return res.Verdict
+		})
+	})
+}
+
+// resolve evaluates what is left of expressions in a Verify step; only what the rollback itself knows is in scope.
+func (r *rollback) resolve(ctx workflow.Context, st *plan.Step, t plan.Target) ([]byte, *promo.Error) {
+	if !strings.Contains(string(st.Spec), "${{") {
+		return st.Spec, nil
+	}
+	p := plan.Plan{Service: r.in.Target.Service, Repository: r.in.Target.Repository}
+	if r.state.Preview != nil {
+		p.Release.Version = r.state.Preview.Version
+		p.Inputs = map[string]any{"version": r.state.Preview.Version}
+	}
+	vars, err := p.Vars(r.info, nil, plan.Place{Stage: &plan.Stage{Name: "rollback", Environment: &r.in.Env}, Target: &t})
+	if err != nil {
+		return nil, fault(err)
+	}
+	req := contract.ResolveRequest{Vars: vars, Where: "rollback, step " + st.Name}
+	req.Specs = append(req.Specs, st.Spec)
+	res, err := contract.Resolve.CallLocal(ctx, req)
+	return res.Spec, fault(err)
+}
+
+// conclude records the commit, holds automatic promotions, gives the lane back and stores the end.
+func (r *rollback) conclude(ctx workflow.Context, err *promo.Error) (contract.RollbackResult, error) {
+	r.closing = true
+	phase := promo.PhaseSucceeded
+	switch {
+	case r.end != nil:
+		phase, r.state.Message = r.end.phase, r.end.why
+	case isStopped(err):
+		phase, r.state.Message = promo.PhaseAborted, "cancelled from outside"
+	case err != nil:
+		phase, r.state.Error, r.state.Message = promo.PhaseFailed, err, err.Msg
+	}
+	if r.state.Commit != "" {
+		r.aftermath(ctx, phase == promo.PhaseSucceeded)
+	}
+	if r.written.Change.PR != 0 && !r.written.Merged {
+		_, cerr := contract.CleanUp.Call(ctx, contract.CleanUpRequest{Repository: r.in.Target.Repository.Name, Changes: []plan.Change{r.written.Change}, Reason: r.state.Message})
+		if cerr != nil {
+			workflow.GetLogger(ctx).Warn("pull request left open", "rollback", r.in.ID, "error", cerr)
+		}
+	}
+	_, lerr := contract.TellLane.CallLocal(ctx, contract.TellLaneRequest{Lane: r.laneID(), Message: contract.LaneMessage{
+		Kind: contract.LaneLeave, From: contract.RollbackID(r.in.ID), Label: r.in.ID, Lane: r.laneID(),
+	}})
+	if lerr != nil {
+		workflow.GetLogger(ctx).Error("lane not given back", "rollback", r.in.ID, "error", lerr)
+	}
+	r.state.Phase, r.state.FinishedAt, r.state.WaitsFor = phase, workflow.Now(ctx), nil
+	r.rec.changed()
+	if err := r.rec.close(ctx); err != nil {
+		return contract.RollbackResult{}, err
+	}
+	res := contract.RollbackResult{Phase: phase, Message: r.state.Message, Commit: r.state.Commit, To: r.state.To}
+	if r.state.Preview != nil {
+		res.Files = len(r.state.Preview.Files)
+	}
+	return res, workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+}
+
+// aftermath is what holds after the commit was written, however the rest went.
+func (r *rollback) aftermath(ctx workflow.Context, good bool) { //nolint:revive // good is a fact, not a mode
+	synced := map[string]string{}
+	for _, t := range r.in.Targets {
+		if good {
+			synced[t.Name] = r.state.Commit
+		}
+	}
+	version := ""
+	if r.state.Preview != nil {
+		version = r.state.Preview.Version
+	}
+	_, err := contract.MarkCommit.Call(ctx, contract.MarkCommitRequest{
+		Entry: promo.KnownGood{
+			Project: r.in.Target.Project, Service: r.in.Target.Service.Name, Environment: r.in.Target.Environment, Commit: r.state.Commit,
+			Version: version, Promotion: "rollback/" + r.in.ID, At: workflow.Now(ctx), KnownGood: good,
+		},
+		Service: r.in.Target.Service, Repository: r.in.Target.Repository, Synced: synced,
+	})
+	if err != nil {
+		workflow.GetLogger(ctx).Error("commit not recorded in the history", "rollback", r.in.ID, "error", err)
+	}
+	reason := "rolled back"
+	if r.in.Reason != "" {
+		reason += ": " + r.in.Reason
+	}
+	_, err = contract.SetHold.Call(ctx, promo.Hold{
+		Project: r.in.Target.Project, Service: r.in.Target.Service.Name, Environment: r.in.Target.Environment,
+		Reason: reason, By: r.in.By.Name, At: workflow.Now(ctx),
+	})
+	if err != nil {
+		workflow.GetLogger(ctx).Error("environment not held", "rollback", r.in.ID, "error", err)
+	}
+}
