@@ -129,7 +129,7 @@ func (s *stageRun) rollbackInput(reason, to, delivery, shared string, verify boo
 	in := contract.RollbackInput{
 		ID:     contract.ChildRollbackID(lane, s.r.info, s.lane.takes),
 		Number: s.r.info.Number,
-		Target: contract.RollbackTarget{
+		Target: plan.RollbackTarget{
 			Project: s.r.info.Project, Service: s.r.in.Plan.Service, Repository: s.r.in.Plan.Repository,
 			Environment: s.plan.Environment.Name, To: to, Not: s.lastCommit(),
 		},

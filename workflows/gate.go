@@ -241,7 +241,7 @@ func orSomebody(name string) string {
 // readChange reads the wave's change as it is now and keeps what was read.
 func (s *stageRun) readChange(ctx workflow.Context, wave int) (contract.ReadChangeResult, *promo.Error) {
 	got, err := contract.ReadChange.Call(ctx, contract.ReadChangeRequest{
-		Repository: s.r.in.Plan.Repository.Name, Change: *s.changes[wave], Operation: s.changeOps[wave],
+		Project: s.r.info.Project, Repository: s.r.in.Plan.Repository.Name, Change: *s.changes[wave], Operation: s.changeOps[wave],
 	})
 	if err != nil {
 		return got, fault(err)

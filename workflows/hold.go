@@ -238,7 +238,7 @@ func (s *stageRun) askAgain(ctx workflow.Context) *promo.Error {
 
 // baseline records the present commit as known-good before the first change, where there is no history yet.
 func (s *stageRun) baseline(ctx workflow.Context) *promo.Error {
-	_, err := contract.Baseline.CallLocal(ctx, contract.BaselineRequest{
+	_, err := contract.Baseline.CallLocal(ctx, plan.BaselineRequest{
 		Project: s.r.info.Project, Service: s.r.in.Plan.Service, Repository: s.r.in.Plan.Repository,
 		Environment: s.plan.Environment.Name, Targets: s.plan.Targets,
 	})

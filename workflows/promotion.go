@@ -196,7 +196,7 @@ func (r *promotion) cleanUp(ctx workflow.Context, reason string) {
 	if len(open) == 0 {
 		return
 	}
-	_, err := contract.CleanUp.Call(ctx, contract.CleanUpRequest{Repository: r.in.Plan.Repository.Name, Changes: open, Reason: reason})
+	_, err := contract.CleanUp.Call(ctx, contract.CleanUpRequest{Project: r.info.Project, Repository: r.in.Plan.Repository.Name, Changes: open, Reason: reason})
 	if err != nil && !temporal.IsCanceledError(err) {
 		workflow.GetLogger(ctx).Warn("pull requests left open", "promotion", r.state.ID, "error", err)
 	}

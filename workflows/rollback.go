@@ -54,7 +54,7 @@ type rollback struct {
 	in      contract.RollbackInput
 	state   promo.Rollback
 	granted bool
-	written contract.WriteRollbackResult
+	written plan.RollbackWritten
 }
 
 func (r *rollback) save(ctx workflow.Context) error {
@@ -153,11 +153,31 @@ func (r *rollback) preview(ctx workflow.Context) *promo.Error {
 		if p.Refusal != "" {
 			return errorf(promo.CodeConfiguration, "%s", p.Refusal)
 		}
+		if err := r.obey(ctx); err != nil {
+			return err
+		}
 		if len(p.Shared) > 0 && r.in.Shared != "include" && r.in.Shared != "paths-only" && !r.in.Automatic {
 			return r.sharedMustBeChosen(p)
 		}
 		return r.askPerson(ctx, p, e)
 	})
+}
+
+// obey asks the policy sets that are bound to rollbacks; breaking the glass was allowed and audited before.
+func (r *rollback) obey(ctx workflow.Context) *promo.Error {
+	if r.in.BreakGlass {
+		return nil
+	}
+	res, err := contract.Decide.Call(ctx, contract.DecideRequest{
+		Project: r.in.Target.Project, Event: "rollback", Run: r.info.ID, Stage: r.in.Target.Environment, By: r.in.By,
+	})
+	if err != nil {
+		return fault(err)
+	}
+	if len(res.Deny) > 0 {
+		return errorf(promo.CodePolicy, "denied by policy: %s", strings.Join(res.Deny, "; "))
+	}
+	return nil
 }
 
 func (r *rollback) sharedMustBeChosen(p promo.Preview) *promo.Error {
@@ -211,7 +231,7 @@ func (r *rollback) askPerson(ctx workflow.Context, p promo.Preview, e *promo.Ste
 func (r *rollback) write(ctx workflow.Context) *promo.Error {
 	return r.step(ctx, "commit", "Commit", "", func(e *promo.Step) *promo.Error {
 		deadline := workflow.Now(ctx).Add(reviewTime)
-		req := contract.WriteRollbackRequest{
+		req := plan.RollbackWrite{
 			RollbackTarget: r.in.Target, Operation: e.Operation, IncludeShared: r.in.Shared == "include", By: r.in.By,
 			Reason: r.in.Reason, Delivery: r.in.Delivery, ID: r.in.ID,
 		}
@@ -332,7 +352,7 @@ func (r *rollback) conclude(ctx workflow.Context, err *promo.Error) (contract.Ro
 		r.aftermath(ctx, phase == promo.PhaseSucceeded)
 	}
 	if r.written.Change.PR != 0 && !r.written.Merged {
-		_, cerr := contract.CleanUp.Call(ctx, contract.CleanUpRequest{Repository: r.in.Target.Repository.Name, Changes: []plan.Change{r.written.Change}, Reason: r.state.Message})
+		_, cerr := contract.CleanUp.Call(ctx, contract.CleanUpRequest{Project: r.in.Target.Project, Repository: r.in.Target.Repository.Name, Changes: []plan.Change{r.written.Change}, Reason: r.state.Message})
 		if cerr != nil {
 			workflow.GetLogger(ctx).Warn("pull request left open", "rollback", r.in.ID, "error", cerr)
 		}
@@ -367,7 +387,7 @@ func (r *rollback) aftermath(ctx workflow.Context, good bool) { //nolint:revive 
 	if r.state.Preview != nil {
 		version = r.state.Preview.Version
 	}
-	_, err := contract.MarkCommit.Call(ctx, contract.MarkCommitRequest{
+	_, err := contract.MarkCommit.Call(ctx, plan.MarkRequest{
 		Entry: promo.KnownGood{
 			Project: r.in.Target.Project, Service: r.in.Target.Service.Name, Environment: r.in.Target.Environment, Commit: r.state.Commit,
 			Version: version, Promotion: "rollback/" + r.in.ID, At: workflow.Now(ctx), KnownGood: good,

@@ -278,7 +278,7 @@ func (s *stageRun) mark(ctx workflow.Context, succeeded bool) { //nolint:revive 
 		return
 	}
 	good := succeeded && s.tainted == "" && len(s.r.in.Only) == 0 && len(s.synced) == len(s.plan.Targets)
-	_, err := contract.MarkCommit.Call(ctx, contract.MarkCommitRequest{
+	_, err := contract.MarkCommit.Call(ctx, plan.MarkRequest{
 		Entry: promo.KnownGood{
 			Project: s.r.info.Project, Service: s.r.in.Plan.Service.Name, Environment: s.plan.Environment.Name,
 			Commit: commit, Version: s.r.in.Plan.Release.Version, Promotion: s.r.info.ID, At: workflow.Now(ctx), KnownGood: good,

@@ -72,6 +72,7 @@ var ReadChange = Activity[ReadChangeRequest, ReadChangeResult]{Name: "change.rea
 
 // ReadChangeRequest names a change as the promotion knows it.
 type ReadChangeRequest struct {
+	Project    string      `json:"project"`
 	Repository string      `json:"repository"`
 	Change     plan.Change `json:"change"`
 	// Operation is the operation id of the promotion's own commit on the branch.
@@ -93,6 +94,7 @@ var CleanUp = Activity[CleanUpRequest, Nothing]{Name: "change.cleanup", Class: p
 
 // CleanUpRequest names the changes of an ended promotion.
 type CleanUpRequest struct {
+	Project    string        `json:"project"`
 	Repository string        `json:"repository"`
 	Changes    []plan.Change `json:"changes"`
 	Reason     string        `json:"reason"`
@@ -152,71 +154,13 @@ type LinkedAppsResult struct {
 }
 
 // Baseline records the present commit as known-good before a first change, if everything is Synced and Healthy.
-var Baseline = Activity[BaselineRequest, Nothing]{Name: "knowngood.baseline", Class: plan.ClassNetwork}
-
-// BaselineRequest names the environment and its targets.
-type BaselineRequest struct {
-	Project     string          `json:"project"`
-	Service     plan.Service    `json:"service"`
-	Repository  plan.Repository `json:"repository"`
-	Environment string          `json:"environment"`
-	Targets     []plan.Target   `json:"targets"`
-}
+var Baseline = Activity[plan.BaselineRequest, Nothing]{Name: "knowngood.baseline", Class: plan.ClassNetwork}
 
 // MarkCommit records what a stage brought into an environment, and whether that is known-good.
-var MarkCommit = Activity[MarkCommitRequest, MarkCommitResult]{Name: "knowngood.mark", Class: plan.ClassNetwork}
-
-// MarkCommitRequest is the outcome of a stage. Good is what the workflow knows (every target and wave synced,
-// healthy, every Verify passed); the activity still checks that each target's paths at Commit equal what was
-// synced (Synced, by target).
-type MarkCommitRequest struct {
-	Entry      promo.KnownGood   `json:"entry"`
-	Service    plan.Service      `json:"service"`
-	Repository plan.Repository   `json:"repository"`
-	Synced     map[string]string `json:"synced,omitempty"`
-}
-
-// MarkCommitResult says what was recorded and why it is not known-good where it isn't.
-type MarkCommitResult struct {
-	KnownGood bool   `json:"knownGood"`
-	Reason    string `json:"reason,omitempty"`
-}
+var MarkCommit = Activity[plan.MarkRequest, plan.MarkResult]{Name: "knowngood.mark", Class: plan.ClassNetwork}
 
 // PreviewRollback works out what a rollback would do.
-var PreviewRollback = Activity[RollbackTarget, promo.Preview]{Name: "rollback.preview", Class: plan.ClassNetwork}
+var PreviewRollback = Activity[plan.RollbackTarget, promo.Preview]{Name: "rollback.preview", Class: plan.ClassNetwork}
 
 // WriteRollback writes the commit, or opens and merges the pull request.
-var WriteRollback = Activity[WriteRollbackRequest, WriteRollbackResult]{Name: "rollback.write", Class: plan.ClassChange}
-
-// RollbackTarget says what is put back to which commit.
-type RollbackTarget struct {
-	Project     string          `json:"project"`
-	Service     plan.Service    `json:"service"`
-	Repository  plan.Repository `json:"repository"`
-	Environment string          `json:"environment"`
-	// To is a commit, "" for the newest known-good one.
-	To string `json:"to,omitempty"`
-	// Not leaves out this commit when the newest known-good one is looked for: the one that just failed.
-	Not string `json:"not,omitempty"`
-}
-
-// WriteRollbackRequest asks for the commit.
-type WriteRollbackRequest struct {
-	RollbackTarget
-	Operation     string          `json:"operation"`
-	IncludeShared bool            `json:"includeShared,omitempty"`
-	By            promo.Principal `json:"by"`
-	Reason        string          `json:"reason,omitempty"`
-	Delivery      string          `json:"delivery"`
-	ID            string          `json:"id"`
-}
-
-// WriteRollbackResult is the commit on the branch, or the pull request that still waits for somebody.
-type WriteRollbackResult struct {
-	Commit  string `json:"commit,omitempty"`
-	Changed bool   `json:"changed"`
-	// Merged is false while the pull request waits; Waiting says for what.
-	Merged  bool        `json:"merged"`
-	Waiting string      `json:"waiting,omitempty"`
-	Change  plan.Change `json:"change"`
-}
+var WriteRollback = Activity[plan.RollbackWrite, plan.RollbackWritten]{Name: "rollback.write", Class: plan.ClassChange}

@@ -200,15 +200,15 @@ type RunAliveResult struct {
 
 // RollbackInput starts a rollback.
 type RollbackInput struct {
-	ID        string           `json:"id"`
-	Number    int              `json:"number"`
-	Target    RollbackTarget   `json:"target"`
-	Targets   []plan.Target    `json:"targets"`
-	Env       plan.Environment `json:"environment"`
-	By        promo.Principal  `json:"by"`
-	Reason    string           `json:"reason,omitempty"`
-	Automatic bool             `json:"automatic,omitempty"`
-	Promotion string           `json:"promotion,omitempty"`
+	ID        string              `json:"id"`
+	Number    int                 `json:"number"`
+	Target    plan.RollbackTarget `json:"target"`
+	Targets   []plan.Target       `json:"targets"`
+	Env       plan.Environment    `json:"environment"`
+	By        promo.Principal     `json:"by"`
+	Reason    string              `json:"reason,omitempty"`
+	Automatic bool                `json:"automatic,omitempty"`
+	Promotion string              `json:"promotion,omitempty"`
 	// LaneToken is set where the promotion passes its lane to this rollback.
 	LaneToken string `json:"laneToken,omitempty"`
 	Shared    string `json:"shared,omitempty"` // ask (default), include, paths-only
@@ -216,6 +216,8 @@ type RollbackInput struct {
 	NoPrune   bool   `json:"noPrune,omitempty"`
 	// Verify are the stage's Verify steps, run after the sync.
 	Verify []plan.Step `json:"verify,omitempty"`
+	// BreakGlass goes on although a policy denies.
+	BreakGlass bool `json:"breakGlass,omitempty"`
 	// AcceptForeign undoes other people's commits without asking again.
 	AcceptForeign bool          `json:"acceptForeign,omitempty"`
 	Run           plan.RunInfo  `json:"run"`
