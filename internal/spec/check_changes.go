@@ -1,0 +1,84 @@
+package spec
+
+import (
+	"fmt"
+
+	"github.com/davit-cd/davit/internal/plan"
+	"github.com/davit-cd/davit/internal/spec/expression"
+)
+
+// changes checks how a stage's changes are cut, and that a merge has something to merge.
+func (s *stageCheck) changes() {
+	once := changesOf(s.stage) == string(plan.ChangesOnce)
+	several := len(s.stage.Waves) > 1
+	target, opened := "", false
+	for _, p := range s.steps {
+		if p.rollback {
+			continue // rollbackSteps undo what the steps have done; RevertPR knows the merge
+		}
+		if p.typ.Scope == plan.ScopeTarget && target == "" {
+			target = p.step.Name
+		}
+		if p.typ.Scope != plan.ScopeChange && p.step.Type != typeWaitPR {
+			continue
+		}
+		if p.parallel != "" && p.typ.Scope == plan.ScopeChange {
+			s.report(p.path, "changes", fmt.Sprintf("step %q changes the repository beside other steps", p.step.Name),
+				"changes stand outside of parallel:")
+		}
+		if once && several && target != "" && p.typ.Scope == plan.ScopeChange {
+			s.report(p.path, "changes", fmt.Sprintf("with changes: once, step %q would follow step %q, which runs wave by wave", p.step.Name, target),
+				"put the changes first, or say changes: per-wave")
+		}
+		switch p.step.Type {
+		case typeMerge, typeWaitPR:
+			if !opened {
+				s.report(p.path, "changes", fmt.Sprintf("no pull request is open when step %q runs", p.step.Name),
+					"put an UpdateReleaseRepo with delivery: pull-request before it")
+			}
+		case typeUpdate:
+			opened = opened || declaredText(p.step, "delivery") != "push"
+			if several && !once {
+				s.pathsNameTarget(p)
+			}
+		default:
+			opened = true
+		}
+	}
+}
+
+// pathsNameTarget demands that each wave's change touches only that wave's files.
+func (s *stageCheck) pathsNameTarget(p placed) {
+	for i, f := range filesOf(p.step) {
+		if text, ok := f["path"].(string); ok && !expression.Mentions(text, expression.VarTarget) && !s.inTargetFolder(p.step, text) {
+			s.report(fmt.Sprintf("%s.spec.files[%d].path", p.path, i), "changes",
+				"every wave would change this same file", "name the target in the path, as ${{ target.name }}, or say changes: once")
+		}
+	}
+}
+
+// inTargetFolder reports whether the service's own path already differs by target.
+func (s *stageCheck) inTargetFolder(st *Step, _ string) bool {
+	return expression.Mentions(declaredText(st, "path"), expression.VarTarget)
+}
+
+// filesOf lists the file entries of an edit.
+func filesOf(st *Step) []map[string]any {
+	if st.parsed == nil {
+		return nil
+	}
+	list, _ := st.parsed.declared["files"].([]any)
+	out := make([]map[string]any, len(list))
+	for i, e := range list {
+		out[i], _ = e.(map[string]any)
+	}
+	return out
+}
+
+func declaredText(st *Step, key string) string {
+	if st.parsed == nil {
+		return ""
+	}
+	text, _ := st.parsed.declared[key].(string)
+	return text
+}
