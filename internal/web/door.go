@@ -9,25 +9,21 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/davit-cd/davit/internal/auth"
 	"github.com/davit-cd/davit/internal/promo"
 )
 
-// Resource is what a request is about, as the authorisation call sees it.
-type Resource struct {
-	Project string
-	Kind    string
-	Name    string
-}
-
 // Authenticator says who sends a request. The returned context carries what the Authorizer needs beside the
 // principal (a token's bounds); it is the request's from then on. Errors are promo.CodeAuthentication.
+// *auth.Authenticator is one.
 type Authenticator interface {
 	Authenticate(r *http.Request) (context.Context, promo.Principal, error)
 }
 
-// Authorizer is the one authorisation call. A refusal is promo.CodeAuthorization.
+// Authorizer is the one authorisation call. A refusal is promo.CodeAuthorization. *auth.Authorizer is
+// one.
 type Authorizer interface {
-	Authorize(ctx context.Context, who promo.Principal, action string, on Resource) error
+	Authorize(ctx context.Context, who promo.Principal, action auth.Action, on auth.Resource) error
 }
 
 const (
@@ -41,7 +37,7 @@ const (
 type route struct {
 	Method string
 	Path   string
-	Action string
+	Action auth.Action
 	// Kind is the resource's kind. Its project is the path's {project} and its name the rest of the path's
 	// parameters, joined by "/".
 	Kind string
@@ -89,8 +85,8 @@ func (s *Server) route(rt route, h http.Handler) {
 }
 
 // resource is what the request is about, read from its path alone.
-func (rt route) resource(r *http.Request) Resource {
-	res := Resource{Project: r.PathValue("project"), Kind: rt.Kind}
+func (rt route) resource(r *http.Request) auth.Resource {
+	res := auth.Resource{Project: r.PathValue("project"), Kind: rt.Kind}
 	var names []string
 	for _, part := range strings.Split(rt.Path, "/") {
 		name := strings.Trim(part, "{}")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/davit-cd/davit/internal/api"
+	"github.com/davit-cd/davit/internal/auth"
 	"github.com/davit-cd/davit/internal/promo"
 )
 
@@ -23,23 +24,23 @@ type environmentData struct {
 
 func (s *Server) environmentPages() {
 	e := s.services.Environments
-	s.page(route{Method: http.MethodGet, Path: environmentPage, Action: ReadEnvironment, Kind: "environment"}, "environment", s.loadEnvironment)
-	s.page(route{Method: http.MethodGet, Path: "/projects/{project}/holds", Action: ReadEnvironment, Kind: "environment"}, "holds", func(r *http.Request) (view, error) {
+	s.page(route{Method: http.MethodGet, Path: environmentPage, Action: auth.EnvironmentRead, Kind: "environment"}, "environment", s.loadEnvironment)
+	s.page(route{Method: http.MethodGet, Path: "/projects/{project}/holds", Action: auth.EnvironmentRead, Kind: "environment"}, "holds", func(r *http.Request) (view, error) {
 		holds, err := e.Holds(r.Context(), whoFrom(r.Context()), api.EnvironmentRef{Project: r.PathValue("project")})
 		return view{Title: "Holds", Nav: "holds", Data: holds}, err
 	})
-	s.form(route{Path: environmentPage + "/hold", Action: HoldEnvironment, Kind: "environment"}, func(r *http.Request) (string, error) {
+	s.form(route{Path: environmentPage + "/hold", Action: auth.EnvironmentHold, Kind: "environment"}, func(r *http.Request) (string, error) {
 		_, err := e.Hold(r.Context(), whoFrom(r.Context()), holdRequest(r))
 		return pageOf(r), err
 	})
-	s.form(route{Path: environmentPage + "/release", Action: HoldEnvironment, Kind: "environment"}, func(r *http.Request) (string, error) {
+	s.form(route{Path: environmentPage + "/release", Action: auth.EnvironmentHold, Kind: "environment"}, func(r *http.Request) (string, error) {
 		to := pageOf(r)
 		if r.PostFormValue("from") == "holds" {
 			to = "/projects/" + url.PathEscape(r.PathValue("project")) + "/holds"
 		}
 		return to, e.Release(r.Context(), whoFrom(r.Context()), holdRequest(r))
 	})
-	s.form(route{Path: environmentPage + "/pin", Action: PinEnvironment, Kind: "environment"}, func(r *http.Request) (string, error) {
+	s.form(route{Path: environmentPage + "/pin", Action: auth.EnvironmentPin, Kind: "environment"}, func(r *http.Request) (string, error) {
 		return pageOf(r), e.Pin(r.Context(), whoFrom(r.Context()), api.PinRequest{
 			Project: r.PathValue("project"), Service: r.PathValue("service"), Environment: r.PathValue("environment"),
 			Commit: r.PostFormValue("commit"), Pinned: r.PostFormValue("pinned") == "true",
@@ -102,19 +103,19 @@ type previewData struct {
 func (s *Server) rollbackPages() {
 	rb := s.services.Rollbacks
 	const one = "/projects/{project}/rollbacks/{service}/{environment}/{run}"
-	s.page(route{Method: http.MethodGet, Path: environmentPage + "/rollback", Action: ReadRollback, Kind: "environment"}, "preview", s.loadPreview)
-	s.form(route{Path: environmentPage + "/rollback", Action: RunRollback, Kind: "environment"}, func(r *http.Request) (string, error) {
+	s.page(route{Method: http.MethodGet, Path: environmentPage + "/rollback", Action: auth.RollbackRead, Kind: "environment"}, "preview", s.loadPreview)
+	s.form(route{Path: environmentPage + "/rollback", Action: auth.RollbackRun, Kind: "environment"}, func(r *http.Request) (string, error) {
 		started, err := rb.Start(r.Context(), whoFrom(r.Context()), rollbackRequest(r))
 		if err != nil {
 			return "", err
 		}
 		return rollbackPath(started.ID), nil
 	})
-	s.page(route{Method: http.MethodGet, Path: one, Action: ReadRollback, Kind: "rollback"}, "rollback", func(r *http.Request) (view, error) {
+	s.page(route{Method: http.MethodGet, Path: one, Action: auth.RollbackRead, Kind: "rollback"}, "rollback", func(r *http.Request) (view, error) {
 		got, err := rb.Get(r.Context(), whoFrom(r.Context()), rollbackID(r))
 		return view{Title: "Rollback of " + got.Service + " in " + got.Environment, Nav: "promotions", Watch: "rollback/" + got.ID, Data: got}, err
 	})
-	s.form(route{Path: one + "/abort", Action: RunRollback, Kind: "rollback"}, func(r *http.Request) (string, error) {
+	s.form(route{Path: one + "/abort", Action: auth.RollbackRun, Kind: "rollback"}, func(r *http.Request) (string, error) {
 		return pageOf(r), rb.Abort(r.Context(), whoFrom(r.Context()), api.AbortRequest{ID: rollbackID(r), Reason: r.PostFormValue("reason")})
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/davit-cd/davit/internal/api"
+	"github.com/davit-cd/davit/internal/auth"
 	"github.com/davit-cd/davit/internal/promo"
 )
 
@@ -41,7 +42,7 @@ type standCell struct {
 const pageSize = 50
 
 func (s *Server) pageRoutes() {
-	s.route(route{Method: http.MethodGet, Path: "/{$}", Action: ReadAccount, Kind: "account", Page: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.route(route{Method: http.MethodGet, Path: "/{$}", Action: auth.AccountRead, Kind: "account", Page: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/projects/"+url.PathEscape(s.project)+"/promotions", http.StatusFound)
 	}))
 	if s.services.Promotions != nil {
@@ -54,29 +55,29 @@ func (s *Server) pageRoutes() {
 		s.rollbackPages()
 	}
 	if s.services.Fleet != nil {
-		s.page(route{Method: http.MethodGet, Path: "/projects/{project}/fleet", Action: ReadFleet, Kind: "fleet"}, "fleet", s.loadFleet)
+		s.page(route{Method: http.MethodGet, Path: "/projects/{project}/fleet", Action: auth.FleetRead, Kind: "fleet"}, "fleet", s.loadFleet)
 	}
 	if s.services.PullRequests != nil {
 		s.pullRequestPages()
 	}
 	if s.services.Records != nil {
-		s.page(route{Method: http.MethodGet, Path: "/projects/{project}/decisions", Action: ReadDecision, Kind: "decision"}, "decisions", s.loadDecisions)
-		s.page(route{Method: http.MethodGet, Path: "/projects/{project}/audit", Action: ReadAudit, Kind: "audit"}, "audit", s.loadAudit)
+		s.page(route{Method: http.MethodGet, Path: "/projects/{project}/decisions", Action: auth.DecisionRead, Kind: "decision"}, "decisions", s.loadDecisions)
+		s.page(route{Method: http.MethodGet, Path: "/projects/{project}/audit", Action: auth.AuditRead, Kind: "audit"}, "audit", s.loadAudit)
 	}
 }
 
 func (s *Server) promotionPages() {
-	s.page(route{Method: http.MethodGet, Path: promotionsPage, Action: ReadPromotion, Kind: "promotion"}, "promotions", s.loadPromotions)
-	s.page(route{Method: http.MethodGet, Path: promotionPage, Action: ReadPromotion, Kind: "promotion"}, "promotion", s.loadPromotion)
+	s.page(route{Method: http.MethodGet, Path: promotionsPage, Action: auth.PromotionRead, Kind: "promotion"}, "promotions", s.loadPromotions)
+	s.page(route{Method: http.MethodGet, Path: promotionPage, Action: auth.PromotionRead, Kind: "promotion"}, "promotion", s.loadPromotion)
 	p := s.services.Promotions
-	s.form(route{Path: promotionPage + "/decide", Action: DecidePromotion, Kind: "promotion"}, func(r *http.Request) (string, error) {
+	s.form(route{Path: promotionPage + "/decide", Action: auth.PromotionDecide, Kind: "promotion"}, func(r *http.Request) (string, error) {
 		_, err := p.Decide(r.Context(), whoFrom(r.Context()), decideRequest(r))
 		return pageOf(r), err
 	})
-	s.form(route{Path: promotionPage + "/abort", Action: AbortPromotion, Kind: "promotion"}, func(r *http.Request) (string, error) {
+	s.form(route{Path: promotionPage + "/abort", Action: auth.PromotionAbort, Kind: "promotion"}, func(r *http.Request) (string, error) {
 		return pageOf(r), p.Abort(r.Context(), whoFrom(r.Context()), api.AbortRequest{ID: promotionID(r), Reason: r.PostFormValue("reason"), RequestID: r.PostFormValue("request")})
 	})
-	s.form(route{Path: promotionPage + "/retry", Action: RunPromotion, Kind: "promotion"}, func(r *http.Request) (string, error) {
+	s.form(route{Path: promotionPage + "/retry", Action: auth.PromotionRetry, Kind: "promotion"}, func(r *http.Request) (string, error) {
 		_, err := p.Retry(r.Context(), whoFrom(r.Context()), api.RetryRequest{ID: promotionID(r), RequestID: r.PostFormValue("request")})
 		return pageOf(r), err
 	})

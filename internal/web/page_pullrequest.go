@@ -5,18 +5,19 @@ import (
 	"strconv"
 
 	"github.com/davit-cd/davit/internal/api"
+	"github.com/davit-cd/davit/internal/auth"
 	"github.com/davit-cd/davit/internal/promo"
 )
 
 func (s *Server) pullRequestPages() {
 	p := s.services.PullRequests
 	const one = "/pull-requests/{repository}/{number}"
-	s.page(route{Method: http.MethodGet, Path: "/pull-requests", Action: ReadPullRequest, Kind: "pullrequest"}, "pullrequests", func(r *http.Request) (view, error) {
+	s.page(route{Method: http.MethodGet, Path: "/pull-requests", Action: auth.PullRequestRead, Kind: "pullrequest"}, "pullrequests", func(r *http.Request) (view, error) {
 		q := r.URL.Query()
 		list, err := p.List(r.Context(), whoFrom(r.Context()), api.PullRequestRef{Repository: q.Get("repository"), State: q.Get("state")})
 		return view{Title: "Pull requests", Nav: "pulls", Data: list}, err
 	})
-	s.page(route{Method: http.MethodGet, Path: one, Action: ReadPullRequest, Kind: "pullrequest"}, "pullrequest", func(r *http.Request) (view, error) {
+	s.page(route{Method: http.MethodGet, Path: one, Action: auth.PullRequestRead, Kind: "pullrequest"}, "pullrequest", func(r *http.Request) (view, error) {
 		ref, err := pullRequestRef(r)
 		if err != nil {
 			return view{}, err
@@ -24,7 +25,7 @@ func (s *Server) pullRequestPages() {
 		pr, err := p.Get(r.Context(), whoFrom(r.Context()), ref)
 		return view{Title: pr.Title, Nav: "pulls", Watch: "pull-request/" + ref.Repository + "/" + strconv.Itoa(ref.Number), Data: pr}, err
 	})
-	s.form(route{Path: one + "/review", Action: ReviewPullRequest, Kind: "pullrequest"}, func(r *http.Request) (string, error) {
+	s.form(route{Path: one + "/review", Action: auth.PullRequestReview, Kind: "pullrequest"}, func(r *http.Request) (string, error) {
 		ref, err := pullRequestRef(r)
 		if err != nil {
 			return "", err
@@ -34,7 +35,7 @@ func (s *Server) pullRequestPages() {
 		})
 		return pageOf(r), err
 	})
-	s.form(route{Path: one + "/merge", Action: MergePullRequest, Kind: "pullrequest"}, func(r *http.Request) (string, error) {
+	s.form(route{Path: one + "/merge", Action: auth.PullRequestMerge, Kind: "pullrequest"}, func(r *http.Request) (string, error) {
 		ref, err := pullRequestRef(r)
 		if err != nil {
 			return "", err
@@ -43,7 +44,7 @@ func (s *Server) pullRequestPages() {
 		_, err = p.Merge(r.Context(), whoFrom(r.Context()), ref)
 		return pageOf(r), err
 	})
-	s.form(route{Path: one + "/close", Action: MergePullRequest, Kind: "pullrequest"}, func(r *http.Request) (string, error) {
+	s.form(route{Path: one + "/close", Action: auth.PullRequestMerge, Kind: "pullrequest"}, func(r *http.Request) (string, error) {
 		ref, err := pullRequestRef(r)
 		if err != nil {
 			return "", err

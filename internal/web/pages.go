@@ -127,9 +127,7 @@ func (s *Server) render(w http.ResponseWriter, r *http.Request, status int, name
 			v.Project = s.project
 		}
 	}
-	if s.demo != nil {
-		v.Demo = s.demo.Users()
-	}
+	v.Demo = s.users
 	v.Local, v.SignIn = s.services.PullRequests != nil, s.sessions != nil
 	var b bytes.Buffer
 	if err := s.pages.byName[name].Execute(&b, v); err != nil {

@@ -16,12 +16,6 @@ import (
 // statusClientClosed is what logs show for a client that went away; nobody receives it.
 const statusClientClosed = 499
 
-// Denied is implemented by errors that carry a policy's reasons.
-type Denied interface{ Denials() []string }
-
-// Diagnosed is implemented by errors that carry every problem of applied files, formatted for people.
-type Diagnosed interface{ Diagnostics() []string }
-
 // statusOf is the one table from codes to HTTP statuses. The verdicts other than Policy are conflicts with the
 // state of a run: the request was fine, the answer is no.
 func statusOf(code promo.Code) int {
@@ -82,13 +76,13 @@ func problemOf(err error) *problem {
 		p.Message = "the server met an unexpected error"
 		p.Hint = "the server's log says more"
 	}
-	var diagnosed Diagnosed
+	var diagnosed interface{ Diagnostics() []string }
 	if errors.As(err, &diagnosed) {
 		p.Diagnostics = diagnosed.Diagnostics()
 	}
 	if e.Code == promo.CodePolicy {
 		p.deny = []string{e.Msg}
-		var denied Denied
+		var denied interface{ Denials() []string }
 		if errors.As(err, &denied) {
 			p.deny = denied.Denials()
 		}

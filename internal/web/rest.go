@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/davit-cd/davit/internal/api"
+	"github.com/davit-cd/davit/internal/auth"
 	"github.com/davit-cd/davit/internal/promo"
 )
 
@@ -65,7 +66,7 @@ func (s *Server) restPromotions() {
 	}
 	p := s.services.Promotions
 	const base = "/api/projects/{project}/promotions"
-	operation(s, route{Method: http.MethodGet, Path: base, Action: ReadPromotion, Kind: "promotion", Summary: "List promotions, newest first"},
+	operation(s, route{Method: http.MethodGet, Path: base, Action: auth.PromotionRead, Kind: "promotion", Summary: "List promotions, newest first"},
 		func(ctx context.Context, who promo.Principal, in *filterInput) ([]promo.Promotion, error) {
 			return list(p.List(ctx, who, api.PromotionFilter{
 				Project: in.Project, Pipeline: in.Pipeline, Service: in.Service, Environment: in.Environment,
@@ -73,7 +74,7 @@ func (s *Server) restPromotions() {
 			}))
 		})
 	const one = base + "/{pipeline}/{number}"
-	operation(s, route{Method: http.MethodGet, Path: one, Action: ReadPromotion, Kind: "promotion", Summary: "Get a promotion"},
+	operation(s, route{Method: http.MethodGet, Path: one, Action: auth.PromotionRead, Kind: "promotion", Summary: "Get a promotion"},
 		func(ctx context.Context, who promo.Principal, in *PromotionPath) (promo.Promotion, error) {
 			return p.Get(ctx, who, in.id())
 		})
@@ -81,7 +82,7 @@ func (s *Server) restPromotions() {
 		PromotionPath
 		Body api.DecideRequest
 	}
-	operation(s, route{Method: http.MethodPost, Path: one + "/decide", Action: DecidePromotion, Kind: "promotion", Summary: "Approve or reject the step that waits"},
+	operation(s, route{Method: http.MethodPost, Path: one + "/decide", Action: auth.PromotionDecide, Kind: "promotion", Summary: "Approve or reject the step that waits"},
 		func(ctx context.Context, who promo.Principal, in *decideInput) (api.DecideResult, error) {
 			in.Body.ID = in.id()
 			return p.Decide(ctx, who, in.Body)
@@ -90,7 +91,7 @@ func (s *Server) restPromotions() {
 		PromotionPath
 		Body api.AbortRequest
 	}
-	operation(s, route{Method: http.MethodPost, Path: one + "/abort", Action: AbortPromotion, Kind: "promotion", Summary: "Abort a promotion and clean up"},
+	operation(s, route{Method: http.MethodPost, Path: one + "/abort", Action: auth.PromotionAbort, Kind: "promotion", Summary: "Abort a promotion and clean up"},
 		func(ctx context.Context, who promo.Principal, in *abortInput) (ok, error) {
 			in.Body.ID = in.id()
 			return ok{OK: true}, p.Abort(ctx, who, in.Body)
@@ -99,7 +100,7 @@ func (s *Server) restPromotions() {
 		PromotionPath
 		Body api.RetryRequest
 	}
-	operation(s, route{Method: http.MethodPost, Path: one + "/retry", Action: RunPromotion, Kind: "promotion", Summary: "Go on with a failed promotion from its failed stages"},
+	operation(s, route{Method: http.MethodPost, Path: one + "/retry", Action: auth.PromotionRetry, Kind: "promotion", Summary: "Go on with a failed promotion from its failed stages"},
 		func(ctx context.Context, who promo.Principal, in *retryInput) (promo.Promotion, error) {
 			in.Body.ID = in.id()
 			return p.Retry(ctx, who, in.Body)
@@ -113,12 +114,12 @@ func (s *Server) restRuns() {
 		Body     api.RunRequest
 	}
 	const base = "/api/projects/{project}/pipelines/{pipeline}"
-	operation(s, route{Method: http.MethodPost, Path: base + "/run", Action: RunPromotion, Kind: "pipeline", Summary: "Start a promotion"},
+	operation(s, route{Method: http.MethodPost, Path: base + "/run", Action: auth.PromotionRun, Kind: "pipeline", Summary: "Start a promotion"},
 		func(ctx context.Context, who promo.Principal, in *runInput) (promo.Promotion, error) {
 			in.Body.Project, in.Body.Pipeline = in.Project, in.Pipeline
 			return s.services.Runs.Run(ctx, who, in.Body)
 		})
-	operation(s, route{Method: http.MethodPost, Path: base + "/plan", Action: ReadPromotion, Kind: "pipeline", Summary: "Say what a promotion would do, without doing it"},
+	operation(s, route{Method: http.MethodPost, Path: base + "/plan", Action: auth.PromotionRead, Kind: "pipeline", Summary: "Say what a promotion would do, without doing it"},
 		func(ctx context.Context, who promo.Principal, in *runInput) (api.PlanResult, error) {
 			in.Body.Project, in.Body.Pipeline = in.Project, in.Pipeline
 			return s.services.Runs.Plan(ctx, who, in.Body)
@@ -131,7 +132,7 @@ func (s *Server) restDefinitions() {
 		ProjectPath
 		Body api.ApplyRequest
 	}
-	operation(s, route{Method: http.MethodPost, Path: "/api/projects/{project}/apply", Action: ApplyDefinition, Kind: "definition", Summary: "Apply definitions as one change, all or nothing"},
+	operation(s, route{Method: http.MethodPost, Path: "/api/projects/{project}/apply", Action: auth.DefinitionApply, Kind: "definition", Summary: "Apply definitions as one change, all or nothing"},
 		func(ctx context.Context, who promo.Principal, in *applyInput) (api.ApplyResult, error) {
 			in.Body.Project = in.Project
 			return d.Apply(ctx, who, in.Body)
@@ -141,7 +142,7 @@ func (s *Server) restDefinitions() {
 		ProjectPath
 		Kind string `query:"kind"`
 	}
-	operation(s, route{Method: http.MethodGet, Path: base, Action: ReadDefinition, Kind: "definition", Summary: "List definitions"},
+	operation(s, route{Method: http.MethodGet, Path: base, Action: auth.DefinitionRead, Kind: "definition", Summary: "List definitions"},
 		func(ctx context.Context, who promo.Principal, in *listInput) ([]api.Definition, error) {
 			return list(d.List(ctx, who, api.DefinitionRef{Project: in.Project, Kind: in.Kind}))
 		})
@@ -150,11 +151,11 @@ func (s *Server) restDefinitions() {
 		Kind string `path:"kind" maxLength:"64"`
 		Name string `path:"name" maxLength:"128"`
 	}
-	operation(s, route{Method: http.MethodGet, Path: base + "/{kind}/{name}", Action: ReadDefinition, Kind: "definition", Summary: "Get a definition"},
+	operation(s, route{Method: http.MethodGet, Path: base + "/{kind}/{name}", Action: auth.DefinitionRead, Kind: "definition", Summary: "Get a definition"},
 		func(ctx context.Context, who promo.Principal, in *refInput) (api.Definition, error) {
 			return d.Get(ctx, who, api.DefinitionRef{Project: in.Project, Kind: in.Kind, Name: in.Name})
 		})
-	operation(s, route{Method: http.MethodDelete, Path: base + "/{kind}/{name}", Action: DeleteDefinition, Kind: "definition", Summary: "Delete a definition"},
+	operation(s, route{Method: http.MethodDelete, Path: base + "/{kind}/{name}", Action: auth.DefinitionDelete, Kind: "definition", Summary: "Delete a definition"},
 		func(ctx context.Context, who promo.Principal, in *refInput) (ok, error) {
 			return ok{OK: true}, d.Delete(ctx, who, api.DefinitionRef{Project: in.Project, Kind: in.Kind, Name: in.Name})
 		})
@@ -166,11 +167,11 @@ func (s *Server) restFleet() {
 		Service     string `query:"service"`
 		Environment string `query:"environment"`
 	}
-	operation(s, route{Method: http.MethodGet, Path: "/api/projects/{project}/fleet", Action: ReadFleet, Kind: "fleet", Summary: "List applications on every target"},
+	operation(s, route{Method: http.MethodGet, Path: "/api/projects/{project}/fleet", Action: auth.FleetRead, Kind: "fleet", Summary: "List applications on every target"},
 		func(ctx context.Context, who promo.Principal, in *listInput) ([]api.FleetEntry, error) {
 			return list(s.services.Fleet.Applications(ctx, who, api.EnvironmentRef{Project: in.Project, Service: in.Service, Environment: in.Environment}))
 		})
-	operation(s, route{Method: http.MethodGet, Path: "/api/projects/{project}/lanes", Action: ReadFleet, Kind: "lane", Summary: "List lanes with their holders and queues"},
+	operation(s, route{Method: http.MethodGet, Path: "/api/projects/{project}/lanes", Action: auth.FleetRead, Kind: "lane", Summary: "List lanes with their holders and queues"},
 		func(ctx context.Context, who promo.Principal, in *listInput) ([]api.Lane, error) {
 			return list(s.services.Fleet.Lanes(ctx, who, api.EnvironmentRef{Project: in.Project, Service: in.Service, Environment: in.Environment}))
 		})

@@ -5,21 +5,22 @@ import (
 	"net/http"
 
 	"github.com/davit-cd/davit/internal/api"
+	"github.com/davit-cd/davit/internal/auth"
 	"github.com/davit-cd/davit/internal/promo"
 )
 
 func (s *Server) restAgents() {
 	a := s.services.Agents
-	operation(s, route{Method: http.MethodGet, Path: "/api/agents", Action: ReadAgent, Kind: "agent", Summary: "List agents"},
+	operation(s, route{Method: http.MethodGet, Path: "/api/agents", Action: auth.AgentRead, Kind: "agent", Summary: "List agents"},
 		func(ctx context.Context, who promo.Principal, _ *none) ([]api.Agent, error) {
 			return list(a.List(ctx, who))
 		})
 	type createInput struct{ Body api.AgentRequest }
-	operation(s, route{Method: http.MethodPost, Path: "/api/agents", Action: AdminAgent, Kind: "agent", Summary: "Create an agent; answers with its enrolment token, once"},
+	operation(s, route{Method: http.MethodPost, Path: "/api/agents", Action: auth.AgentAdmin, Kind: "agent", Summary: "Create an agent; answers with its enrolment token, once"},
 		func(ctx context.Context, who promo.Principal, in *createInput) (api.NewAgent, error) {
 			return a.Create(ctx, who, in.Body)
 		})
-	operation(s, route{Method: http.MethodDelete, Path: "/api/agents/{name}", Action: AdminAgent, Kind: "agent", Summary: "Revoke an agent"},
+	operation(s, route{Method: http.MethodDelete, Path: "/api/agents/{name}", Action: auth.AgentAdmin, Kind: "agent", Summary: "Revoke an agent"},
 		func(ctx context.Context, who promo.Principal, in *NamePath) (ok, error) {
 			return ok{OK: true}, a.Revoke(ctx, who, in.Name)
 		})
@@ -27,16 +28,16 @@ func (s *Server) restAgents() {
 
 func (s *Server) restTokens() {
 	t := s.services.Tokens
-	operation(s, route{Method: http.MethodGet, Path: "/api/tokens", Action: AdminToken, Kind: "token", Summary: "List tokens"},
+	operation(s, route{Method: http.MethodGet, Path: "/api/tokens", Action: auth.TokenAdmin, Kind: "token", Summary: "List tokens"},
 		func(ctx context.Context, who promo.Principal, _ *none) ([]api.Token, error) {
 			return list(t.List(ctx, who))
 		})
 	type createInput struct{ Body api.TokenRequest }
-	operation(s, route{Method: http.MethodPost, Path: "/api/tokens", Action: AdminToken, Kind: "token", Summary: "Make a token; answers with its secret, once"},
+	operation(s, route{Method: http.MethodPost, Path: "/api/tokens", Action: auth.TokenAdmin, Kind: "token", Summary: "Make a token; answers with its secret, once"},
 		func(ctx context.Context, who promo.Principal, in *createInput) (api.NewToken, error) {
 			return t.Create(ctx, who, in.Body)
 		})
-	operation(s, route{Method: http.MethodDelete, Path: "/api/tokens/{name}", Action: AdminToken, Kind: "token", Summary: "Revoke a token"},
+	operation(s, route{Method: http.MethodDelete, Path: "/api/tokens/{name}", Action: auth.TokenAdmin, Kind: "token", Summary: "Revoke a token"},
 		func(ctx context.Context, who promo.Principal, in *NamePath) (ok, error) {
 			return ok{OK: true}, t.Revoke(ctx, who, in.Name)
 		})
@@ -48,7 +49,7 @@ func (s *Server) restRecords() {
 		ProjectPath
 		Body api.EvaluateRequest
 	}
-	operation(s, route{Method: http.MethodPost, Path: "/api/projects/{project}/policies/evaluate", Action: EvaluatePolicy, Kind: "policy", Summary: "Ask policy sets about an input; nothing is recorded"},
+	operation(s, route{Method: http.MethodPost, Path: "/api/projects/{project}/policies/evaluate", Action: auth.PolicyEvaluate, Kind: "policy", Summary: "Ask policy sets about an input; nothing is recorded"},
 		func(ctx context.Context, who promo.Principal, in *evalInput) (api.EvaluateResult, error) {
 			in.Body.Project = in.Project
 			return r.Evaluate(ctx, who, in.Body)
@@ -60,7 +61,7 @@ func (s *Server) restRecords() {
 		Limit   int    `query:"limit" minimum:"0" maximum:"1000"`
 		Before  string `query:"before"`
 	}
-	operation(s, route{Method: http.MethodGet, Path: "/api/projects/{project}/decisions", Action: ReadDecision, Kind: "decision", Summary: "List policy decisions, newest first"},
+	operation(s, route{Method: http.MethodGet, Path: "/api/projects/{project}/decisions", Action: auth.DecisionRead, Kind: "decision", Summary: "List policy decisions, newest first"},
 		func(ctx context.Context, who promo.Principal, in *decisionsInput) ([]api.Decision, error) {
 			return list(r.Decisions(ctx, who, api.DecisionFilter{Project: in.Project, Subject: in.Subject, Denied: in.Denied, Limit: in.Limit, Before: in.Before}))
 		})
@@ -72,11 +73,11 @@ func (s *Server) restRecords() {
 		Limit   int    `query:"limit" minimum:"0" maximum:"1000"`
 		Before  int64  `query:"before"`
 	}
-	operation(s, route{Method: http.MethodGet, Path: "/api/projects/{project}/audit", Action: ReadAudit, Kind: "audit", Summary: "List the audit, newest first"},
+	operation(s, route{Method: http.MethodGet, Path: "/api/projects/{project}/audit", Action: auth.AuditRead, Kind: "audit", Summary: "List the audit, newest first"},
 		func(ctx context.Context, who promo.Principal, in *auditInput) ([]api.AuditEntry, error) {
 			return list(r.Audit(ctx, who, api.AuditFilter{Project: in.Project, Who: in.Who, Action: in.Action, Subject: in.Subject, Limit: in.Limit, Before: in.Before}))
 		})
-	s.route(route{Method: http.MethodGet, Path: "/api/projects/{project}/blobs/{digest}", Action: ReadPromotion, Kind: "blob", Summary: "Get a diff, chart or log by its digest"},
+	s.route(route{Method: http.MethodGet, Path: "/api/projects/{project}/blobs/{digest}", Action: auth.PromotionRead, Kind: "blob", Summary: "Get a diff, chart or log by its digest"},
 		http.HandlerFunc(s.blob))
 }
 
@@ -93,7 +94,7 @@ func (s *Server) blob(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", mediaType)
 	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable") // a digest names its bytes for ever
-	_, _ = w.Write(b.Data)                                                 // the client may be gone
+	_, _ = w.Write(b.Data)                                                  // the client may be gone
 }
 
 func (s *Server) restPullRequests() {
@@ -102,7 +103,7 @@ func (s *Server) restPullRequests() {
 		Repository string `query:"repository"`
 		State      string `query:"state" enum:"open,merged,closed"`
 	}
-	operation(s, route{Method: http.MethodGet, Path: "/api/pull-requests", Action: ReadPullRequest, Kind: "pullrequest", Summary: "List pull requests of the local forge"},
+	operation(s, route{Method: http.MethodGet, Path: "/api/pull-requests", Action: auth.PullRequestRead, Kind: "pullrequest", Summary: "List pull requests of the local forge"},
 		func(ctx context.Context, who promo.Principal, in *listInput) ([]api.PullRequest, error) {
 			return list(p.List(ctx, who, api.PullRequestRef{Repository: in.Repository, State: in.State}))
 		})
@@ -111,7 +112,7 @@ func (s *Server) restPullRequests() {
 		Number     int    `path:"number" minimum:"1"`
 	}
 	const one = "/api/pull-requests/{repository}/{number}"
-	operation(s, route{Method: http.MethodGet, Path: one, Action: ReadPullRequest, Kind: "pullrequest", Summary: "Get a pull request with its diff"},
+	operation(s, route{Method: http.MethodGet, Path: one, Action: auth.PullRequestRead, Kind: "pullrequest", Summary: "Get a pull request with its diff"},
 		func(ctx context.Context, who promo.Principal, in *RefPath) (api.PullRequest, error) {
 			return p.Get(ctx, who, api.PullRequestRef{Repository: in.Repository, Number: in.Number})
 		})
@@ -119,7 +120,7 @@ func (s *Server) restPullRequests() {
 		RefPath
 		Body api.ReviewRequest
 	}
-	operation(s, route{Method: http.MethodPost, Path: one + "/review", Action: ReviewPullRequest, Kind: "pullrequest", Summary: "Review a pull request"},
+	operation(s, route{Method: http.MethodPost, Path: one + "/review", Action: auth.PullRequestReview, Kind: "pullrequest", Summary: "Review a pull request"},
 		func(ctx context.Context, who promo.Principal, in *reviewInput) (api.PullRequest, error) {
 			in.Body.Repository, in.Body.Number = in.Repository, in.Number
 			return p.Review(ctx, who, in.Body)
@@ -128,28 +129,28 @@ func (s *Server) restPullRequests() {
 		RefPath
 		Body api.PullRequestRef
 	}
-	operation(s, route{Method: http.MethodPost, Path: one + "/merge", Action: MergePullRequest, Kind: "pullrequest", Summary: "Merge a pull request"},
+	operation(s, route{Method: http.MethodPost, Path: one + "/merge", Action: auth.PullRequestMerge, Kind: "pullrequest", Summary: "Merge a pull request"},
 		func(ctx context.Context, who promo.Principal, in *mergeInput) (api.PullRequest, error) {
 			in.Body.Repository, in.Body.Number = in.Repository, in.Number
 			return p.Merge(ctx, who, in.Body)
 		})
-	operation(s, route{Method: http.MethodPost, Path: one + "/close", Action: MergePullRequest, Kind: "pullrequest", Summary: "Close a pull request"},
+	operation(s, route{Method: http.MethodPost, Path: one + "/close", Action: auth.PullRequestMerge, Kind: "pullrequest", Summary: "Close a pull request"},
 		func(ctx context.Context, who promo.Principal, in *RefPath) (api.PullRequest, error) {
 			return p.Close(ctx, who, api.PullRequestRef{Repository: in.Repository, Number: in.Number})
 		})
 }
 
 func (s *Server) restAccount() {
-	operation(s, route{Method: http.MethodGet, Path: "/api/me", Action: ReadAccount, Kind: "account", Summary: "Say who the caller is"},
+	operation(s, route{Method: http.MethodGet, Path: "/api/me", Action: auth.AccountRead, Kind: "account", Summary: "Say who the caller is"},
 		func(_ context.Context, who promo.Principal, _ *none) (api.Me, error) {
 			groups, _ := list(who.Groups, nil)
 			return api.Me{Name: who.Name, Groups: groups, Demo: s.demo != nil}, nil
 		})
-	operation(s, route{Method: http.MethodGet, Path: "/api/version", Action: ReadAccount, Kind: "account", Summary: "Say which version this is"},
+	operation(s, route{Method: http.MethodGet, Path: "/api/version", Action: auth.AccountRead, Kind: "account", Summary: "Say which version this is"},
 		func(context.Context, promo.Principal, *none) (api.Version, error) { return s.version, nil })
-	s.route(route{Method: http.MethodGet, Path: "/api/schema", Action: ReadAccount, Kind: "account", Summary: "Get the JSON Schema of definitions"},
+	s.route(route{Method: http.MethodGet, Path: "/api/schema", Action: auth.AccountRead, Kind: "account", Summary: "Get the JSON Schema of definitions"},
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.schema) }))
-	s.route(route{Method: http.MethodGet, Path: "/api/openapi.json", Action: ReadAccount, Kind: "account", Summary: "Get this description"},
+	s.route(route{Method: http.MethodGet, Path: "/api/openapi.json", Action: auth.AccountRead, Kind: "account", Summary: "Get this description"},
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.openAPI) }))
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/davit-cd/davit/internal/api"
+	"github.com/davit-cd/davit/internal/auth"
 	"github.com/davit-cd/davit/internal/promo"
 )
 
@@ -16,7 +17,7 @@ func (s *Server) restEnvironments() {
 		EnvironmentPath
 		Limit int `query:"limit" minimum:"0" maximum:"1000"`
 	}
-	operation(s, route{Method: http.MethodGet, Path: environmentBase + "/history", Action: ReadEnvironment, Kind: "environment", Summary: "List what the environment was, newest first, with known-good marks"},
+	operation(s, route{Method: http.MethodGet, Path: environmentBase + "/history", Action: auth.EnvironmentRead, Kind: "environment", Summary: "List what the environment was, newest first, with known-good marks"},
 		func(ctx context.Context, who promo.Principal, in *historyInput) ([]promo.KnownGood, error) {
 			return list(e.History(ctx, who, api.EnvironmentRef{Project: in.Project, Service: in.Service, Environment: in.Environment, Limit: in.Limit}))
 		})
@@ -24,12 +25,12 @@ func (s *Server) restEnvironments() {
 		EnvironmentPath
 		Body api.PinRequest
 	}
-	operation(s, route{Method: http.MethodPost, Path: environmentBase + "/pin", Action: PinEnvironment, Kind: "environment", Summary: "Mark a commit as known-good by hand, or take the mark away"},
+	operation(s, route{Method: http.MethodPost, Path: environmentBase + "/pin", Action: auth.EnvironmentPin, Kind: "environment", Summary: "Mark a commit as known-good by hand, or take the mark away"},
 		func(ctx context.Context, who promo.Principal, in *pinInput) (ok, error) {
 			in.Body.Project, in.Body.Service, in.Body.Environment = in.Project, in.Service, in.Environment
 			return ok{OK: true}, e.Pin(ctx, who, in.Body)
 		})
-	operation(s, route{Method: http.MethodGet, Path: "/api/projects/{project}/holds", Action: ReadEnvironment, Kind: "environment", Summary: "List holds"},
+	operation(s, route{Method: http.MethodGet, Path: "/api/projects/{project}/holds", Action: auth.EnvironmentRead, Kind: "environment", Summary: "List holds"},
 		func(ctx context.Context, who promo.Principal, in *ProjectPath) ([]promo.Hold, error) {
 			return list(e.Holds(ctx, who, api.EnvironmentRef{Project: in.Project}))
 		})
@@ -37,7 +38,7 @@ func (s *Server) restEnvironments() {
 		EnvironmentPath
 		Body api.HoldRequest
 	}
-	operation(s, route{Method: http.MethodPut, Path: environmentBase + "/hold", Action: HoldEnvironment, Kind: "environment", Summary: "Hold automatic promotions"},
+	operation(s, route{Method: http.MethodPut, Path: environmentBase + "/hold", Action: auth.EnvironmentHold, Kind: "environment", Summary: "Hold automatic promotions"},
 		func(ctx context.Context, who promo.Principal, in *holdInput) (promo.Hold, error) {
 			in.Body.Project, in.Body.Service, in.Body.Environment = in.Project, in.Service, in.Environment
 			return e.Hold(ctx, who, in.Body)
@@ -46,7 +47,7 @@ func (s *Server) restEnvironments() {
 		EnvironmentPath
 		Reason string `query:"reason" maxLength:"2000"`
 	}
-	operation(s, route{Method: http.MethodDelete, Path: environmentBase + "/hold", Action: HoldEnvironment, Kind: "environment", Summary: "Release a hold"},
+	operation(s, route{Method: http.MethodDelete, Path: environmentBase + "/hold", Action: auth.EnvironmentHold, Kind: "environment", Summary: "Release a hold"},
 		func(ctx context.Context, who promo.Principal, in *releaseInput) (ok, error) {
 			return ok{OK: true}, e.Release(ctx, who, api.HoldRequest{Project: in.Project, Service: in.Service, Environment: in.Environment, Reason: in.Reason})
 		})
@@ -67,7 +68,7 @@ func (s *Server) restRollbacks() {
 		}
 		return req, nil
 	}
-	operation(s, route{Method: http.MethodPost, Path: environmentBase + "/rollback/preview", Action: ReadRollback, Kind: "environment", Summary: "Say what a rollback would do, without doing it"},
+	operation(s, route{Method: http.MethodPost, Path: environmentBase + "/rollback/preview", Action: auth.RollbackRead, Kind: "environment", Summary: "Say what a rollback would do, without doing it"},
 		func(ctx context.Context, who promo.Principal, in *rollbackInput) (promo.Preview, error) {
 			req, err := request(in)
 			if err != nil {
@@ -75,7 +76,7 @@ func (s *Server) restRollbacks() {
 			}
 			return r.Preview(ctx, who, req)
 		})
-	operation(s, route{Method: http.MethodPost, Path: environmentBase + "/rollback", Action: RunRollback, Kind: "environment", Summary: "Put the environment back to a known-good commit"},
+	operation(s, route{Method: http.MethodPost, Path: environmentBase + "/rollback", Action: auth.RollbackRun, Kind: "environment", Summary: "Put the environment back to a known-good commit"},
 		func(ctx context.Context, who promo.Principal, in *rollbackInput) (promo.Rollback, error) {
 			req, err := request(in)
 			if err != nil {
@@ -83,7 +84,7 @@ func (s *Server) restRollbacks() {
 			}
 			return r.Start(ctx, who, req)
 		})
-	operation(s, route{Method: http.MethodPost, Path: environmentBase + "/rollback/break-glass", Action: BreakGlass, Kind: "environment", Summary: "Put the environment back although a policy denies; audited"},
+	operation(s, route{Method: http.MethodPost, Path: environmentBase + "/rollback/break-glass", Action: auth.RollbackBreakGlass, Kind: "environment", Summary: "Put the environment back although a policy denies; audited"},
 		func(ctx context.Context, who promo.Principal, in *rollbackInput) (promo.Rollback, error) {
 			in.Body.BreakGlass = false
 			req, err := request(in)
@@ -117,15 +118,15 @@ func (s *Server) restRollbackRuns() {
 		return p.Project + "/" + p.Service + "/" + p.Environment + "/" + p.Run
 	}
 	const base = "/api/projects/{project}/rollbacks"
-	operation(s, route{Method: http.MethodGet, Path: base, Action: ReadRollback, Kind: "rollback", Summary: "List rollbacks, newest first"},
+	operation(s, route{Method: http.MethodGet, Path: base, Action: auth.RollbackRead, Kind: "rollback", Summary: "List rollbacks, newest first"},
 		func(ctx context.Context, who promo.Principal, in *listInput) ([]promo.Rollback, error) {
 			return list(r.List(ctx, who, api.EnvironmentRef{Project: in.Project, Service: in.Service, Environment: in.Environment, Limit: in.Limit}))
 		})
-	operation(s, route{Method: http.MethodGet, Path: base + "/{service}/{environment}/{run}", Action: ReadRollback, Kind: "rollback", Summary: "Get a rollback"},
+	operation(s, route{Method: http.MethodGet, Path: base + "/{service}/{environment}/{run}", Action: auth.RollbackRead, Kind: "rollback", Summary: "Get a rollback"},
 		func(ctx context.Context, who promo.Principal, in *RunPath) (promo.Rollback, error) {
 			return r.Get(ctx, who, id(*in))
 		})
-	operation(s, route{Method: http.MethodPost, Path: base + "/{service}/{environment}/{run}/abort", Action: RunRollback, Kind: "rollback", Summary: "Abort a rollback"},
+	operation(s, route{Method: http.MethodPost, Path: base + "/{service}/{environment}/{run}/abort", Action: auth.RollbackRun, Kind: "rollback", Summary: "Abort a rollback"},
 		func(ctx context.Context, who promo.Principal, in *abortInput) (ok, error) {
 			in.Body.ID = id(in.RunPath)
 			return ok{OK: true}, r.Abort(ctx, who, in.Body)

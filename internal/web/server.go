@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/davit-cd/davit/internal/api"
+	"github.com/davit-cd/davit/internal/auth"
 	"github.com/davit-cd/davit/internal/promo"
 )
 
@@ -21,8 +22,11 @@ type Options struct {
 	Auth     Authenticator
 	Authz    Authorizer
 	Sessions Sessions
-	// Demo, where set, lets anybody act as a demo user; every page says so.
-	Demo Demo
+	// Demo, where set, lets anybody act as one of DemoUsers; every page says so.
+	Demo      Demo
+	DemoUsers []string
+	// Hosts are the only names under which the server answers; empty for any (auth.Guard).
+	Hosts []string
 	// Ready answers nil once the server can work.
 	Ready func(context.Context) error
 	// Metrics serves Prometheus's text format.
@@ -36,15 +40,14 @@ type Options struct {
 	Now     func() time.Time
 }
 
-// Sessions keeps browsers signed in by a cookie.
+// Sessions keeps browsers signed in by a cookie. *auth.Authenticator is one.
 type Sessions interface {
-	SignIn(w http.ResponseWriter, r *http.Request, token promo.Secret) error
-	SignOut(w http.ResponseWriter, r *http.Request) error
+	SignIn(w http.ResponseWriter, r *http.Request, token promo.Secret) (auth.Identity, error)
+	SignOut(w http.ResponseWriter)
 }
 
-// Demo lets a browser act as one of a few users without a password.
+// Demo lets a browser act as one of a few users without a password. *auth.Authenticator is one.
 type Demo interface {
-	Users() []string
 	Switch(w http.ResponseWriter, r *http.Request, user string) error
 }
 
@@ -57,6 +60,7 @@ type Server struct {
 	authz    Authorizer
 	sessions Sessions
 	demo     Demo
+	users    []string
 	pages    *pages
 	log      *slog.Logger
 	now      func() time.Time
@@ -73,7 +77,7 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	s := &Server{
 		mux: http.NewServeMux(), services: o.Services, auth: o.Auth, authz: o.Authz, sessions: o.Sessions,
-		demo: o.Demo, log: o.Log, now: o.Now, version: o.Version, project: o.Project, schema: o.Schema,
+		demo: o.Demo, users: o.DemoUsers, log: o.Log, now: o.Now, version: o.Version, project: o.Project, schema: o.Schema,
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -95,12 +99,7 @@ func New(o Options) (*Server, error) {
 	if err := s.describe(); err != nil {
 		return nil, err
 	}
-	origin := http.NewCrossOriginProtection()
-	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		problemOf(promo.Errorf(promo.CodeAuthorization, "the request came from another site").
-			WithHint("open the page on this server and try again")).write(w)
-	}))
-	s.handler = secured(origin.Handler(s.mux))
+	s.handler = secured(auth.Guard(o.Hosts, s.mux))
 	return s, nil
 }
 

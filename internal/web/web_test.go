@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/davit-cd/davit/internal/api"
+	"github.com/davit-cd/davit/internal/auth"
 	"github.com/davit-cd/davit/internal/promo"
 	"github.com/davit-cd/davit/internal/store"
 	"github.com/davit-cd/davit/internal/web"
@@ -134,10 +135,10 @@ func TestPublicRoutesAreAClosedList(t *testing.T) {
 
 func TestTheDoorAsksAboutThePath(t *testing.T) {
 	t.Parallel()
-	var asked []web.Resource
-	w := serve(t, webtest.People{Asked: func(_ promo.Principal, _ string, on web.Resource) { asked = append(asked, on) }})
+	var asked []auth.Resource
+	w := serve(t, webtest.People{Asked: func(_ promo.Principal, _ string, on auth.Resource) { asked = append(asked, on) }})
 	w.do(t, http.MethodPost, "/api/projects/shop/promotions/checkout/7/abort", "admin", `{"id":"other/checkout/1"}`)
-	want := []web.Resource{{Project: "shop", Kind: "promotion", Name: "checkout/7"}}
+	want := []auth.Resource{{Project: "shop", Kind: "promotion", Name: "checkout/7"}}
 	if d := cmp.Diff(want, asked); d != "" {
 		t.Error(d)
 	}
@@ -160,10 +161,6 @@ func TestThePathWinsOverTheBody(t *testing.T) {
 	}
 }
 
-type denial struct{ error }
-
-func (denial) Denials() []string { return []string{"no friday", "no http"} }
-
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -175,8 +172,9 @@ func TestErrors(t *testing.T) {
 		"NotFound": {"a thing that isn't there", promo.Errorf(promo.CodeNotFound, "no promotion 9"), 404, `{"code":"NotFound","message":"no promotion 9"}`},
 		"Conflict": {"the hint is told", promo.Errorf(promo.CodeConflict, "digest changed").WithHint("look again"), 409, `{"code":"Conflict","message":"digest changed","hint":"look again"}`},
 		"Policy":   {"a refusal has its own body", promo.Errorf(promo.CodePolicy, "denied"), 403, `{"deny":["denied"]}`},
-		"Denials":  {"all reasons are told", &promo.Error{Code: promo.CodePolicy, Msg: "denied", Err: denial{errors.New("x")}}, 403, `{"deny":["no friday","no http"]}`},
+		"Denials":  {"all reasons are told", api.Refused([]string{"no friday", "no http"}), 403, `{"deny":["no friday","no http"]}`},
 		"Config":   {"bad input", promo.Errorf(promo.CodeConfiguration, "bad"), 422, `{"code":"Configuration","message":"bad"}`},
+		"Files":    {"every problem is told", api.Diagnosed(promo.Errorf(promo.CodeConfiguration, "2 problems"), []string{"a:1:1: x", "b:2:2: y"}), 422, `{"code":"Configuration","message":"2 problems","diagnostics":["a:1:1: x","b:2:2: y"]}`},
 		"Rate":     {"too often", promo.Errorf(promo.CodeRateLimit, "slow down"), 429, `{"code":"RateLimit","message":"slow down"}`},
 		"Secret":   {"internals stay in the log", errors.New("dial tcp 10.0.0.1: password=x"), 500, `{"code":"Internal","message":"the server met an unexpected error","hint":"the server's log says more"}`},
 	} {

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/davit-cd/davit/internal/auth"
 	"github.com/davit-cd/davit/internal/promo"
-	"github.com/davit-cd/davit/internal/web"
 )
 
 // People knows callers by "Bearer <name>" and lets a caller do what its name allows: "admin" everything,
 // "viewer" every action that ends in ":read". It records what it was asked.
 type People struct {
-	Asked func(who promo.Principal, action string, on web.Resource)
+	Asked func(who promo.Principal, action string, on auth.Resource)
 }
 
 // Authenticate reads the bearer's name.
@@ -32,7 +32,7 @@ func (p People) Authenticate(r *http.Request) (context.Context, promo.Principal,
 }
 
 // Authorize refuses viewers whatever is not a read.
-func (p People) Authorize(_ context.Context, who promo.Principal, action string, on web.Resource) error {
+func (p People) Authorize(_ context.Context, who promo.Principal, action string, on auth.Resource) error {
 	if p.Asked != nil {
 		p.Asked(who, action, on)
 	}
