@@ -1,0 +1,108 @@
+package repos
+
+import (
+	"context"
+	"strings"
+
+	"github.com/davit-cd/davit/internal/contract"
+	"github.com/davit-cd/davit/internal/forge"
+	"github.com/davit-cd/davit/internal/knowngood"
+	"github.com/davit-cd/davit/internal/plan"
+	"github.com/davit-cd/davit/internal/promo"
+)
+
+// Read says what a change looks like now: its head and digest, who else pushed to its branch, its pull request.
+func (r *Repos) Read(ctx context.Context, project string, req contract.ReadChangeRequest) (contract.ReadChangeResult, error) {
+	c := req.Change
+	if c.PR == 0 {
+		return contract.ReadChangeResult{Change: c, State: "pushed"}, nil
+	}
+	pr, err := r.Local.Forge.Get(ctx, req.Repository, c.PR)
+	if err != nil {
+		return contract.ReadChangeResult{}, err
+	}
+	res := contract.ReadChangeResult{Change: c, State: pr.State, ClosedBy: pr.ClosedBy, Checks: pr.Checks}
+	res.Change.Merged = pr.MergeSHA
+	if pr.HeadSHA == c.Head || pr.HeadSHA == "" {
+		return res, nil
+	}
+	repo, err := r.Repo(ctx, project, req.Repository)
+	if err != nil {
+		return contract.ReadChangeResult{}, err
+	}
+	diff, err := repo.DiffOf(ctx, pr.BaseSHA, pr.HeadSHA)
+	if err != nil {
+		return contract.ReadChangeResult{}, err
+	}
+	res.Change.Head, res.Change.Digest = pr.HeadSHA, diff.Digest
+	commits, err := repo.Log(ctx, diff.Base, pr.HeadSHA, nil, foreignSearched)
+	if err != nil {
+		return contract.ReadChangeResult{}, err
+	}
+	for _, k := range commits {
+		if k.Operation != req.Operation {
+			res.Change.Foreign = k.Author
+			break
+		}
+	}
+	return res, nil
+}
+
+// foreignSearched is how many commits of a pull request are looked at for a foreign author; Davit makes one.
+const foreignSearched = 100
+
+// CleanUp closes pull requests that were not merged and deletes their branches. What is gone already is fine.
+func (r *Repos) CleanUp(ctx context.Context, project string, req contract.CleanUpRequest) error {
+	repo, err := r.Repo(ctx, project, req.Repository)
+	if err != nil {
+		return err
+	}
+	for _, c := range req.Changes {
+		if c.PR != 0 {
+			pr, err := r.Local.Forge.Get(ctx, req.Repository, c.PR)
+			if err != nil || pr.State == forge.StateMerged {
+				continue
+			}
+			if err := r.Local.Forge.Close(ctx, req.Repository, c.PR, "Closed by Davit: "+req.Reason); err != nil {
+				return err
+			}
+		}
+		// A branch with other people's commits stays: it is not Davit's to throw away.
+		err := repo.DeleteBranch(ctx, c.Branch, c.Head)
+		if code := promo.CodeOf(err); err != nil && code != promo.CodeNotFound && code != promo.CodeConflict {
+			return err
+		}
+	}
+	return nil
+}
+
+// Deliver opens a rollback's pull request and merges it once its branch allows that.
+func (r *Repos) Deliver(ctx context.Context, req knowngood.Delivery) (plan.Change, string, error) {
+	pr, err := r.Local.Forge.Open(ctx, forge.Spec{
+		Repository: req.Repository, Head: req.Branch, Base: req.Base, Title: req.Title, Body: req.Body, Author: req.By,
+	})
+	if err != nil {
+		return plan.Change{}, "", err
+	}
+	change := plan.Change{Branch: req.Branch, Base: req.Base, Head: pr.HeadSHA, PR: pr.Number, URL: pr.URL, Merged: pr.MergeSHA, Author: req.By.Name}
+	switch {
+	case pr.State == forge.StateMerged:
+		return change, "", nil
+	case pr.State == forge.StateClosed:
+		return change, "", promo.Errorf(promo.CodeConflict, "the rollback's pull request %d was closed by %s", pr.Number, pr.ClosedBy)
+	case len(pr.Blocked) > 0:
+		return change, "pull request " + pr.URL + " waits for " + strings.Join(pr.Blocked, ", "), nil
+	}
+	merged, err := r.Local.Forge.Merge(ctx, forge.MergeSpec{
+		Repository: req.Repository, Number: pr.Number, ExpectHead: req.Head, Method: forge.MethodMerge, DeleteBranch: true,
+		Message: req.Title + "\n\nDavit-Operation: " + req.Operation, By: req.By,
+	})
+	if promo.CodeOf(err) == promo.CodeConflict {
+		return change, "pull request " + pr.URL + " could not be merged yet: " + err.Error(), nil
+	}
+	if err != nil {
+		return change, "", err
+	}
+	change.Merged = merged.MergeSHA
+	return change, "", nil
+}
