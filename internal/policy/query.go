@@ -41,7 +41,11 @@ func NewQuery(ctx context.Context, question string, sources []Source) (*Query, e
 func (q *Query) Ask(ctx context.Context, input, out any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, EvalTimeout, errTooLong)
 	defer cancel()
-	rs, err := q.prepared.Eval(ctx, rego.EvalInput(input))
+	value, err := ast.InterfaceToValue(input)
+	if err != nil {
+		return promo.Errorf(promo.CodeInternal, "policy: %w", err)
+	}
+	rs, err := q.prepared.Eval(ctx, rego.EvalParsedInput(value))
 	switch {
 	case ctx.Err() != nil:
 		return promo.Errorf(promo.CodeTimeout, "policy: %w", context.Cause(ctx))
@@ -49,6 +53,13 @@ func (q *Query) Ask(ctx context.Context, input, out any) error {
 		return promo.Errorf(promo.CodeInternal, "policy: %s", reason(err))
 	case len(rs) == 0:
 		return promo.Errorf(promo.CodeInternal, "policy: the answer is undefined")
+	}
+	if answer, ok := out.(*bool); ok { // asked at every request: no detour over JSON
+		*answer, ok = rs[0].Expressions[0].Value.(bool)
+		if !ok {
+			return promo.Errorf(promo.CodeInternal, "policy: the answer is neither true nor false")
+		}
+		return nil
 	}
 	raw, err := json.Marshal(rs[0].Expressions[0].Value)
 	if err == nil {

@@ -18,6 +18,6 @@ runs := {"promotion:retry", "promotion:run", "pullrequest:open", "pullrequest:re
 
 # Approvers decide about what others started, can stop it, and can put an environment back.
 decides := {
-	"audit:read", "environment:hold", "environment:pin", "promotion:abort", "promotion:decide", "pullrequest:review",
-	"rollback:run",
+	"audit:read", "environment:hold", "environment:pin", "promotion:abort", "promotion:decide", "pullrequest:merge",
+	"pullrequest:review", "rollback:run",
 }
