@@ -26,7 +26,7 @@ func (f *Forge) Diff(ctx context.Context, repository string, number int) (string
 		return "", err
 	}
 	cmd := f.git.command(ctx, f.path(repository), nil, "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", r.BaseSHA, r.HeadSHA)
-	out, stderr := &capped{limit: MaxDiff}, &capped{limit: 4 << 10}
+	out, stderr := &capped{limit: MaxDiff}, &capped{limit: maxComplaint}
 	cmd.Stdout, cmd.Stderr = out, stderr
 	if err := cmd.Run(); err != nil {
 		return "", promo.Errorf(promo.CodeInternal, "diff of pull request %s/%d: %w: %s", repository, number, err, strings.TrimSpace(stderr.String()))

@@ -17,11 +17,16 @@ type events struct {
 	done    chan struct{}
 }
 
-// Events calls fn, from one goroutine and in order, with everything that happens from now on. fn should be quick.
+// maxUnheard is how many events wait for the first who asks: what New found undone, and a little more.
+const maxUnheard = 1000
+
+// Events calls fn, from one goroutine and in order, with everything that happens from now on; the first one also
+// hears what New found that had happened while nobody looked. fn should be quick.
 func (f *Forge) Events(fn func(forge.Event)) {
 	f.events.mu.Lock()
 	defer f.events.mu.Unlock()
 	f.events.subs = append(f.events.subs, fn)
+	f.events.signal()
 }
 
 func (e *events) start(log *slog.Logger) {
@@ -37,6 +42,9 @@ func (e *events) publish(list []forge.Event) {
 		return
 	}
 	e.queue = append(e.queue, list...)
+	if len(e.subs) == 0 {
+		e.queue = e.queue[max(0, len(e.queue)-maxUnheard):]
+	}
 	e.signal()
 }
 
@@ -60,8 +68,13 @@ func (e *events) deliver(log *slog.Logger) {
 	for range e.wake {
 		e.mu.Lock()
 		batch, subs, stopped := e.queue, e.subs, e.stopped
-		e.queue = nil
+		if len(subs) > 0 {
+			e.queue = nil
+		}
 		e.mu.Unlock()
+		if len(subs) == 0 {
+			batch = nil
+		}
 		for _, ev := range batch {
 			log.Debug("forge event", "type", ev.Type, "repository", ev.Repository, "number", ev.Number, "commit", ev.After)
 			for _, fn := range subs {

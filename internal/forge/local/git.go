@@ -16,6 +16,9 @@ import (
 // maxOutput bounds what is read of a git command's answer: lists of refs and commits, one capped diff.
 const maxOutput = 8 << 20
 
+// maxComplaint bounds what is kept of git's complaints.
+const maxComplaint = 4 << 10
+
 // grace is how long a git process has to end once its caller is gone.
 const grace = 5 * time.Second
 
@@ -57,11 +60,12 @@ func (g git) run(ctx context.Context, dir string, stdin io.Reader, args ...strin
 
 func (g git) runEnv(ctx context.Context, dir string, env []string, stdin io.Reader, args ...string) (string, error) {
 	cmd := g.command(ctx, dir, env, args...)
-	var stderr bytes.Buffer
-	stdout := &capped{limit: maxOutput}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, &capped{limit: 4 << 10, Buffer: stderr}
-	errOut, _ := cmd.Stderr.(*capped) //nolint:errcheck // set a line above
+	stdout, stderr := &capped{limit: maxOutput}, &capped{limit: maxComplaint}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 	err := cmd.Run()
+	if err == nil && stdout.cut {
+		return "", promo.Errorf(promo.CodeInternal, "git %s answered more than %d bytes", args[0], maxOutput)
+	}
 	out := strings.TrimRight(stdout.String(), "\n")
 	if err == nil {
 		return out, nil
@@ -71,7 +75,7 @@ func (g git) runEnv(ctx context.Context, dir string, env []string, stdin io.Read
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return out, promo.Errorf(promo.CodeInternal, "git %s: %w", args[0], &exitError{exit.ExitCode(), strings.TrimSpace(errOut.String())})
+		return out, promo.Errorf(promo.CodeInternal, "git %s: %w", args[0], &exitError{exit.ExitCode(), strings.TrimSpace(stderr.String())})
 	}
 	return "", promo.Errorf(promo.CodeInternal, "git %s: %w", args[0], err)
 }
@@ -85,22 +89,25 @@ func exitCode(err error) int {
 	return -1
 }
 
-// capped keeps the first limit bytes that are written and drops the rest.
+// capped keeps the first limit bytes that are written and drops the rest. It embeds no bytes.Buffer: io.Copy would
+// find its ReadFrom and pass the limit by.
 type capped struct {
-	bytes.Buffer
+	buf   bytes.Buffer
 	limit int
 	cut   bool
 }
 
 func (c *capped) Write(p []byte) (int, error) {
-	room := c.limit - c.Len()
+	room := c.limit - c.buf.Len()
 	if len(p) > room {
 		c.cut = true
-		c.Buffer.Write(p[:max(room, 0)])
+		c.buf.Write(p[:max(room, 0)])
 		return len(p), nil
 	}
-	return c.Buffer.Write(p)
+	return c.buf.Write(p)
 }
+
+func (c *capped) String() string { return c.buf.String() }
 
 // refs returns the branches of a repository, or those named.
 func (f *Forge) refs(ctx context.Context, repository string, branches ...string) (map[string]string, error) {

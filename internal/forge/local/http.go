@@ -157,7 +157,7 @@ func (f *Forge) upload(w http.ResponseWriter, r *http.Request, c call) error {
 
 // stream sends git's answer as it comes. Once it has begun, trouble can only be logged.
 func (f *Forge) stream(w http.ResponseWriter, cmd *exec.Cmd) error {
-	stderr := &capped{limit: 4 << 10}
+	stderr := &capped{limit: maxComplaint}
 	cmd.Stdout, cmd.Stderr = flusher{w, http.NewResponseController(w)}, stderr
 	if err := cmd.Run(); err != nil {
 		f.o.Log.Debug("git service ended early", "error", err, "stderr", strings.TrimSpace(stderr.String()))

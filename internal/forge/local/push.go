@@ -49,16 +49,16 @@ func (f *Forge) receive(w http.ResponseWriter, r *http.Request, c call) error {
 	}
 	cmd := f.service(r.Context(), r, c, strict(repo, commands)...)
 	cmd.Stdin = io.MultiReader(bytes.NewReader(head), in)
-	answer, stderr := &capped{limit: maxOutput}, &capped{limit: 4 << 10}
+	answer, stderr := &capped{limit: maxOutput}, &capped{limit: maxComplaint}
 	cmd.Stdout, cmd.Stderr = answer, stderr
 	if err := cmd.Run(); err != nil {
 		f.o.Log.Debug("push ended early", "repository", c.repository, "error", err, "stderr", strings.TrimSpace(stderr.String()))
 	}
 	// The push is done: that its client has gone must not keep it from being noticed.
-	if err := f.noticed(context.WithoutCancel(r.Context()), c, commands, answer.Bytes()); err != nil {
+	if err := f.noticed(context.WithoutCancel(r.Context()), c, commands, answer.buf.Bytes()); err != nil {
 		return err
 	}
-	_, _ = w.Write(answer.Bytes()) // a client that is gone asks again
+	_, _ = w.Write(answer.buf.Bytes()) // a client that is gone asks again
 	return nil
 }
 
