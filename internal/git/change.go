@@ -22,7 +22,8 @@ type ChangeRequest struct {
 	// that Branch exists (direct push). A commit in Base also ends the search for the operation: it is looked for
 	// in base..head, the first 1,000 commits only.
 	Base string
-	// Expect is the head that Branch must have, "" for any. Another one is a Conflict that names who made it.
+	// Expect is the commit that the new one must be made on, "" for any: Branch's head, or where a new branch
+	// starts. Another one is a Conflict that names who made it.
 	Expect  string
 	Author  promo.Principal
 	Message string
@@ -72,7 +73,10 @@ func (r *Repo) Change(ctx context.Context, req ChangeRequest) (Change, error) {
 	select {
 	case <-j.done:
 	case <-ctx.Done():
-		return Change{}, wireError(ctx, r.c.url, ctx.Err())
+		if r.withdraw(j) {
+			return Change{}, wireError(ctx, r.c.url, ctx.Err())
+		}
+		<-j.done // it has begun: an edit must not run on behind the caller's back, and the outcome matters
 	}
 	if j.err != nil {
 		return Change{}, j.err

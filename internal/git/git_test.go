@@ -333,4 +333,3 @@ func waitFor(t *testing.T, what string, cond func() bool) {
 		}
 	}
 }
-

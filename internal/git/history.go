@@ -196,40 +196,62 @@ func (r *Repo) FindOperation(ctx context.Context, branch, base, operation string
 	if err != nil {
 		return "", false, err
 	}
-	c, err := r.findIn(ctx, plumbing.NewHash(head), base, operation)
+	stop := plumbing.ZeroHash
+	if base != "" {
+		if stop, err = commitID(base); err != nil {
+			return "", false, err
+		}
+	}
+	c, err := r.findIn(ctx, plumbing.NewHash(head), stop, operation)
 	if err != nil || c == nil {
 		return "", false, err
 	}
 	return c.id.String(), true, nil
 }
 
-// findIn looks for an operation in base..head; nil where it is not. A base that is not a commit bounds nothing.
-func (r *Repo) findIn(ctx context.Context, head plumbing.Hash, base, operation string) (*commit, error) {
-	stop := plumbing.ZeroHash
-	if plumbing.IsHash(base) {
-		stop = plumbing.NewHash(base)
+// findIn looks for an operation in base..head, the newest 1,000 commits; nil where it is not. The zero base bounds
+// nothing, and so does one that the server has forgotten.
+func (r *Repo) findIn(ctx context.Context, head, base plumbing.Hash, operation string) (*commit, error) {
+	if head == base {
+		return nil, nil //nolint:nilnil // "not there" is an answer
 	}
-	w := walker{load: func(id plumbing.Hash) (*commit, error) { return r.history(ctx, id) }, flags: map[plumbing.Hash]int{}}
-	if head != stop {
-		if err := w.push(head, 1); err != nil {
+	if !base.IsZero() {
+		how, err := r.paintUpTo(ctx, base, head, 2*maxSearch)
+		if err == nil {
+			return withOperation(how.onlyTheirs, operation), nil
+		}
+		if !isCode(err, promo.CodeNotFound) {
 			return nil, err
 		}
 	}
-	for n := 0; len(w.queue) > 0 && n < maxSearch; n++ {
+	w := r.walker(ctx)
+	if err := w.push(head, theirs); err != nil {
+		return nil, err
+	}
+	for n := 1; len(w.queue) > 0; n++ {
 		c := w.pop()
 		if c.operation == operation {
 			return c, nil
 		}
+		if n == maxSearch {
+			break
+		}
 		for _, p := range c.parents {
-			if p == stop || n+1 == maxSearch {
-				continue
-			}
-			if err := w.push(p, 1); err != nil {
+			if err := w.push(p, theirs); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return nil, nil //nolint:nilnil // "not there" is an answer
+}
+
+func withOperation(commits []*commit, operation string) *commit {
+	for _, c := range commits[:min(len(commits), maxSearch)] {
+		if c.operation == operation {
+			return c
+		}
+	}
+	return nil
 }
 
 // painted is the outcome of walking from two commits until their histories have met.
@@ -248,14 +270,18 @@ const (
 // paint walks from both commits, newest first, giving each commit the colours of its children, until all that is
 // left has both. Right whatever the dates say: a commit between two related ones never gets the second colour.
 func (r *Repo) paint(ctx context.Context, a, b plumbing.Hash) (painted, error) {
-	w := walker{load: func(id plumbing.Hash) (*commit, error) { return r.history(ctx, id) }, flags: map[plumbing.Hash]int{}}
+	return r.paintUpTo(ctx, a, b, maxWalk)
+}
+
+func (r *Repo) paintUpTo(ctx context.Context, a, b plumbing.Hash, limit int) (painted, error) {
+	w := r.walker(ctx)
 	if err := errorsFirst(w.push(a, ours), w.push(b, theirs)); err != nil {
 		return painted{}, err
 	}
 	var out painted
 	var met []*commit
 	order := []*commit{}
-	for n := 0; w.single > 0 && n < maxWalk; n++ {
+	for n := 0; w.single > 0 && n < limit; n++ {
 		c := w.pop()
 		flags := w.flags[c.id]
 		if flags == ours|theirs {
@@ -319,15 +345,17 @@ type walker struct {
 	single int
 }
 
+func (r *Repo) walker(ctx context.Context) *walker {
+	return &walker{load: func(id plumbing.Hash) (*commit, error) { return r.history(ctx, id) },
+		flags: map[plumbing.Hash]int{}, queued: map[plumbing.Hash]bool{}}
+}
+
 // push adds colours to a commit and queues it if that is news.
 func (w *walker) push(id plumbing.Hash, flags int) error {
 	had := w.flags[id]
 	now := had | flags
 	if now == had {
 		return nil
-	}
-	if w.queued == nil {
-		w.queued = map[plumbing.Hash]bool{}
 	}
 	if w.queued[id] {
 		w.flags[id] = now

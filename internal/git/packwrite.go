@@ -5,6 +5,7 @@ import (
 	"compress/zlib"
 	"crypto/sha1" //nolint:gosec // the checksum that the pack format asks for
 	"encoding/binary"
+	"io"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
@@ -29,32 +30,53 @@ type newObject struct {
 // encodePack makes a pack of the objects; with thin deltas where they have bases.
 func encodePack(objects []newObject) ([]byte, error) {
 	var out bytes.Buffer
-	out.WriteString("PACK")
-	out.Write(binary.BigEndian.AppendUint32(nil, 2))
-	out.Write(binary.BigEndian.AppendUint32(nil, uint32(len(objects)))) //nolint:gosec // a change has far fewer than 2³² objects
-	z := zlib.NewWriter(&out)
-	for _, o := range objects {
-		kind, data := o.kind, o.data
-		if !o.base.IsZero() {
-			if d := editDelta(o.from, o.data); len(d) < len(o.data)/2 {
-				kind, data = plumbing.REFDeltaObject, d
-			}
+	_, err := writePackTo(&out, len(objects), func(i int) (newObject, error) { return objects[i], nil })
+	return out.Bytes(), err
+}
+
+// writePackTo writes a pack of n objects and returns its checksum, by which packs are named.
+func writePackTo(w io.Writer, n int, get func(i int) (newObject, error)) (plumbing.Hash, error) {
+	var sum plumbing.Hash
+	hash := sha1.New() //nolint:gosec // the checksum that the pack format asks for
+	out := io.MultiWriter(w, hash)
+	head := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(n)) //nolint:gosec // far fewer than 2³² objects
+	if _, err := out.Write(head); err != nil {
+		return sum, err
+	}
+	z := zlib.NewWriter(out)
+	for i := range n {
+		o, err := get(i)
+		if err == nil {
+			err = writeEntry(out, z, o)
 		}
-		out.Write(packHeader(kind, len(data)))
-		if kind == plumbing.REFDeltaObject {
-			out.Write(o.base[:])
-		}
-		z.Reset(&out)
-		if _, err := z.Write(data); err != nil {
-			return nil, err
-		}
-		if err := z.Close(); err != nil {
-			return nil, err
+		if err != nil {
+			return sum, err
 		}
 	}
-	sum := sha1.Sum(out.Bytes()) //nolint:gosec // the checksum that the pack format asks for
-	out.Write(sum[:])
-	return out.Bytes(), nil
+	hash.Sum(sum[:0])
+	_, err := w.Write(sum[:])
+	return sum, err
+}
+
+func writeEntry(out io.Writer, z *zlib.Writer, o newObject) error {
+	kind, data := o.kind, o.data
+	if !o.base.IsZero() {
+		if d := editDelta(o.from, o.data); len(d) < len(o.data)/2 {
+			kind, data = plumbing.REFDeltaObject, d
+		}
+	}
+	head := packHeader(kind, len(data))
+	if kind == plumbing.REFDeltaObject {
+		head = append(head, o.base[:]...)
+	}
+	if _, err := out.Write(head); err != nil {
+		return err
+	}
+	z.Reset(out)
+	if _, err := z.Write(data); err != nil {
+		return err
+	}
+	return z.Close()
 }
 
 // packHeader is the kind in three bits and the size in groups of four and then seven bits.

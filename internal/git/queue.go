@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +37,7 @@ type job struct {
 	err        error
 }
 
-// landed reports whether the outcome was read from a head that may be old: an edit that failed, changed nothing
+// doubtful reports whether the outcome was read from a head that may be old: an edit that failed, changed nothing
 // or was found needs a second look, a commit is guarded by compare-and-set.
 func (j *job) doubtful() bool { return j.err != nil || j.existing || j.base == j.head }
 
@@ -53,14 +54,27 @@ func (r *Repo) enqueue(j *job) {
 	q.waiting = append(q.waiting, j)
 }
 
+// withdraw takes a job that nobody has begun out of its queue.
+func (r *Repo) withdraw(j *job) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q, ok := r.queues[j.req.Branch]
+	if !ok {
+		return false
+	}
+	before := len(q.waiting)
+	q.waiting = slices.DeleteFunc(q.waiting, func(o *job) bool { return o == j })
+	return len(q.waiting) < before
+}
+
 // drain lands batch after batch until nothing waits.
 func (r *Repo) drain(branch string, q *queue) {
 	defer r.work.Done()
 	for {
 		r.mu.Lock()
 		n := min(len(q.waiting), maxBatch)
-		batch := q.waiting[:n:n]
-		q.waiting = q.waiting[n:]
+		batch := slices.Clone(q.waiting[:n])
+		q.waiting = slices.Delete(q.waiting, 0, n)
 		if n == 0 {
 			delete(r.queues, branch)
 			r.mu.Unlock()
@@ -275,12 +289,26 @@ func unique(objects []newObject) []newObject {
 	return out
 }
 
+// searchBase is where the search for an operation ends: where a new branch starts, else the base as far as it is
+// known; zero bounds nothing.
+func (r *Repo) searchBase(at start, base string) plumbing.Hash {
+	switch {
+	case at.old.IsZero() || at.old != at.on:
+		return at.on
+	case plumbing.IsHash(base):
+		return plumbing.NewHash(base)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen[base]
+}
+
 // buildOne makes one job's commit on j.base, or finds it there.
 func (r *Repo) buildOne(ctx context.Context, at start, j *job) ([]newObject, error) {
 	if err := j.ctx.Err(); err != nil {
 		return nil, wireError(j.ctx, r.c.url, err)
 	}
-	found, err := r.findIn(ctx, j.base, j.req.Base, j.req.Operation)
+	found, err := r.findIn(ctx, j.base, r.searchBase(at, j.req.Base), j.req.Operation)
 	if err != nil {
 		return nil, err
 	}
@@ -291,7 +319,7 @@ func (r *Repo) buildOne(ctx context.Context, at start, j *job) ([]newObject, err
 		}
 		return nil, nil
 	}
-	if e := j.req.Expect; e != "" && j.base.String() != e && !(at.old.IsZero() && at.fresh) {
+	if e := j.req.Expect; e != "" && j.base.String() != e {
 		return nil, r.foreign(ctx, j.req.Branch, j.base, e)
 	}
 	t, err := r.treeAt(j.ctx, j.base)

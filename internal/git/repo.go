@@ -44,6 +44,7 @@ type Repo struct {
 	offers  []plumbing.Hash
 	keeps   map[plumbing.Hash]bool
 	queues  map[string]*queue
+	closed  bool
 	writing bool // behind-the-answer work is under way
 	again   bool // … and there is more
 	work    sync.WaitGroup

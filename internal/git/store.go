@@ -62,7 +62,23 @@ func openStore(dir string, objects cache.Object) (*store, error) {
 		}
 	}
 	s.reopen()
-	return s, s.count()
+	return s, errors.Join(s.sweep(), s.count())
+}
+
+// sweep removes what a crash left half written. The lock file says that nobody else writes here.
+func (s *store) sweep() error {
+	for _, pattern := range []string{"tmp_*", "objects/*/tmp_*", keepDir + "/tmp_*"} {
+		left, err := filepath.Glob(filepath.Join(s.dir, pattern))
+		for _, path := range left {
+			if rerr := os.Remove(path); err == nil {
+				err = rerr
+			}
+		}
+		if err != nil {
+			return promo.Errorf(promo.CodeInternal, "mirror: %w", err)
+		}
+	}
+	return nil
 }
 
 // reopen drops what go-git knows of the files on disk. The caller holds the lock or is alone.
@@ -166,18 +182,25 @@ func (s *store) add(objects map[plumbing.Hash]object) {
 	}
 }
 
-// addPack writes a pack that is too large for memory straight to disk. It must not be thin.
+// addPack writes a pack that is too large for memory straight to disk. It must not be thin. The lock is not held
+// while it comes in: only files are added, by a storage of its own.
 func (s *store) addPack(pack io.Reader) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := packfile.UpdateObjectStorage(s.gs, pack)
+	gs := filesystem.NewStorage(osfs.New(s.dir), cache.NewObjectLRU(0))
+	err := packfile.UpdateObjectStorage(gs, pack)
+	if cerr := gs.Close(); err == nil {
+		err = cerr
+	}
 	if errors.Is(err, packfile.ErrEmptyPackfile) {
 		return nil
 	}
-	if err == nil {
-		s.packs++
+	if err != nil {
+		return err
 	}
-	return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.packs++
+	s.reopen()
+	return nil
 }
 
 // persist writes what is only in memory: few objects as files of their own, many as a pack.
