@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -36,7 +37,7 @@ func (o OwnedPaths) Allow(path string, shared bool) error { //nolint:revive // s
 		return promo.Errorf(promo.CodeConfiguration, "path %q is shared by every environment of service %q", path, o.Service).
 			WithHint("say `shared: true` in the file entry if that is meant")
 	}
-	return o.within(path, o.Owned, "paths that environment "+o.Environment+" owns")
+	return o.within(path, o.Owned, fmt.Sprintf("paths of environment %q", o.Environment))
 }
 
 func (o OwnedPaths) covers(path string) bool {
@@ -47,7 +48,7 @@ func (o OwnedPaths) within(path string, allowed []string, what string) error {
 	if slices.ContainsFunc(allowed, func(p string) bool { return Below(path, p) }) {
 		return nil
 	}
-	e := promo.Errorf(promo.CodeConfiguration, "path %q is outside the %s of service %q", path, what, o.Service)
+	e := promo.Errorf(promo.CodeConfiguration, "path %q is outside the %s in service %q", path, what, o.Service)
 	if len(allowed) == 0 {
 		return e.WithHint("the service declares none")
 	}

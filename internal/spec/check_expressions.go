@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+
+	"github.com/davit-cd/davit/internal/plan"
 	"github.com/davit-cd/davit/internal/spec/expression"
 )
 
@@ -32,7 +35,7 @@ func (s *stageCheck) condition(path, text string, scope expression.Scope) {
 	source := condition(text)
 	kind, bad := expression.Check(source, scope)
 	if bad == nil && kind != expression.KindBoolean && kind != expression.KindAny {
-		bad = &expression.Error{Msg: fmt.Sprintf("a condition must be true or false, this is a %s", kind), Length: len(source)}
+		bad = &expression.Error{Msg: fmt.Sprintf("a condition must be true or false, found %s", kind), Length: len(source)}
 	}
 	if bad == nil {
 		return
@@ -68,33 +71,43 @@ func (s *stageCheck) use(u exprUse, scope expression.Scope, p placed) {
 		return
 	}
 	kind, bad := expression.CheckText(u.text, scope)
-	if bad == nil && !fits(kind, u.want) {
-		bad = &expression.Error{Msg: fmt.Sprintf("this is a %s where a %s is needed", kind, u.want)}
-		if u.want == expression.KindString {
-			bad.Hint = "string(…) makes a text of it"
-		}
-		part, _ := expression.Whole(u.text)
-		bad.Offset, bad.Length = part.Offset, len(part.Text)
+	if len(bad) == 0 && !fits(kind, u.want) {
+		bad = append(bad, misfit(u, kind))
 	}
-	if bad == nil && !u.list && p.typ.Scope == "change" && s.widest() > 1 && expression.Mentions(u.text, expression.VarTarget) {
-		bad = &expression.Error{
+	if len(bad) == 0 && !u.list && p.typ.Scope == plan.ScopeChange && s.widest() > 1 && expression.Mentions(u.text, expression.VarTarget) {
+		bad = append(bad, &expression.Error{
 			Offset: strings.Index(u.text, "${{"), Length: len("${{"),
 			Msg:  fmt.Sprintf("step %q covers several targets, so `target` is not one of them here", p.step.Name),
 			Hint: "use target in the elements of a list, such as files; they are repeated for each target",
-		}
+		})
 	}
-	if bad != nil {
-		*s.diags = append(*s.diags, s.doc.file.inText(u.node, bad, "expression", bad.Msg))
+	s.inText(u.node, bad)
+}
+
+func (s *stageCheck) inText(node *yaml.Node, bad []*expression.Error) {
+	for _, e := range bad {
+		*s.diags = append(*s.diags, s.doc.file.inText(node, e, "expression", e.Msg))
 	}
+}
+
+// misfit is an expression whose value is of another kind than its field.
+func misfit(u exprUse, kind expression.Kind) *expression.Error {
+	bad := &expression.Error{Msg: fmt.Sprintf("needs %s, found %s", u.want, kind), Length: 1}
+	if u.want == expression.KindString {
+		bad.Hint = "string(…) makes a text of it"
+	}
+	if part, whole := expression.Whole(u.text); whole {
+		bad.Offset, bad.Length = part.Offset, len(part.Text)
+	}
+	return bad
 }
 
 // bareUse checks an expression without braces over names that the step type gives it. With an expression inside it
 // is known only at run time.
 func (s *stageCheck) bareUse(u exprUse, scope expression.Scope) {
 	if expression.Has(u.text) {
-		if _, bad := expression.CheckText(u.text, scope); bad != nil {
-			*s.diags = append(*s.diags, s.doc.file.inText(u.node, bad, "expression", bad.Msg))
-		}
+		_, bad := expression.CheckText(u.text, scope)
+		s.inText(u.node, bad)
 		return
 	}
 	own := expression.Scope{}
@@ -103,7 +116,7 @@ func (s *stageCheck) bareUse(u exprUse, scope expression.Scope) {
 	}
 	kind, bad := expression.Check(u.text, own)
 	if bad == nil && !fits(kind, expression.KindBoolean) {
-		bad = &expression.Error{Msg: fmt.Sprintf("a condition must be true or false, this is a %s", kind), Length: len(u.text)}
+		bad = &expression.Error{Msg: fmt.Sprintf("a condition must be true or false, found %s", kind), Length: len(u.text)}
 	}
 	if bad != nil {
 		*s.diags = append(*s.diags, s.bare(u.path, u.text, bad))

@@ -12,7 +12,7 @@ func (c *check) inputs(p *PipelineSpec) {
 	for _, name := range sortedKeys(p.Inputs) {
 		in, path := p.Inputs[name], "spec.inputs."+name
 		if !isName(name) {
-			*c.diags = append(*c.diags, c.doc.atKey(path, "names", fmt.Sprintf("input can't be %q", name),
+			*c.diags = append(*c.diags, c.doc.atKey(path, "inputs", fmt.Sprintf("input can't be %q", name),
 				"small letters, digits and hyphens, a letter first, at most 63"))
 		}
 		c.input(path, in)
@@ -57,7 +57,7 @@ func (c *check) triggers(p *PipelineSpec) {
 	for i, t := range p.Triggers {
 		path := fmt.Sprintf("spec.triggers[%d]", i)
 		if first[t.Name] && t.Name != "" {
-			c.report(path+".name", "names", fmt.Sprintf("trigger %q is declared twice", t.Name), "rename one")
+			c.report(path+".name", "duplicate-name", fmt.Sprintf("trigger %q is declared twice", t.Name), "rename one")
 		}
 		first[t.Name] = true
 		if t.Manual == nil && c.typeless(path) {

@@ -16,7 +16,7 @@ func duplicates(files []*File, diags *Diagnostics) {
 				continue
 			}
 			if before, twice := first[id]; twice {
-				*diags = append(*diags, doc.at("metadata.name", "names",
+				*diags = append(*diags, doc.at("metadata.name", "duplicate-name",
 					fmt.Sprintf("%s %q is declared twice", doc.Kind, doc.Metadata.Name),
 					fmt.Sprintf("first in %s:%d; rename or drop one", before.File(), before.Line)))
 				continue
@@ -31,7 +31,7 @@ func (c *check) stageNames(p *PipelineSpec) {
 	for i := range p.Stages {
 		name := p.Stages[i].Name
 		if j, twice := first[name]; twice && name != "" {
-			c.report(stagePath(i)+".name", "names", fmt.Sprintf("stage %q is declared twice", name),
+			c.report(stagePath(i)+".name", "duplicate-name", fmt.Sprintf("stage %q is declared twice", name),
 				fmt.Sprintf("first on line %d; rename one", c.doc.node(stagePath(j)+".name").Line))
 			continue
 		}
@@ -46,7 +46,7 @@ func (c *check) targets(e *EnvironmentSpec) {
 	first := map[string]int{}
 	for i, t := range e.Targets {
 		if j, twice := first[t.Name]; twice && t.Name != "" {
-			c.report(fmt.Sprintf("spec.targets[%d].name", i), "names", fmt.Sprintf("target %q is declared twice", t.Name),
+			c.report(fmt.Sprintf("spec.targets[%d].name", i), "duplicate-name", fmt.Sprintf("target %q is declared twice", t.Name),
 				fmt.Sprintf("first on line %d; rename one", c.doc.node(fmt.Sprintf("spec.targets[%d].name", j)).Line))
 			continue
 		}
@@ -118,7 +118,7 @@ func (s *stageCheck) stepNames() {
 	for _, p := range s.steps {
 		name := p.step.Name
 		if before, twice := first[name]; twice && name != "" {
-			s.report(p.path+".name", "names", fmt.Sprintf("step %q is declared twice in stage %q", name, s.stage.Name),
+			s.report(p.path+".name", "duplicate-name", fmt.Sprintf("step %q is declared twice in stage %q", name, s.stage.Name),
 				fmt.Sprintf("first on line %d; rename one", s.doc.node(before+".name").Line))
 			continue
 		}

@@ -20,6 +20,8 @@ func (c *check) needs(p *PipelineSpec) map[string][]string {
 		for j, need := range needs(p.Stages, i) {
 			path := fmt.Sprintf("%s.needs[%d]", stagePath(i), j)
 			switch {
+			case need == s.Name && s.Needs == nil:
+				continue // two stages of one name stand beside each other, which is reported elsewhere
 			case !slices.Contains(all, need):
 				c.report(path, "needs", fmt.Sprintf("unknown stage %q", need), expression.Suggest(need, all, "there are"))
 				continue

@@ -66,16 +66,12 @@ func (c *check) references() {
 		for _, env := range sortedKeys(s.Environments) {
 			c.refers("spec.environments."+env, KindEnvironment, env)
 		}
-	case *RepositorySpec:
-		if s.Provider != "local" && s.URL == "" {
-			c.report("spec", "required", `"url" is missing`, "only the local forge knows where its repositories are")
-		}
 	case *RoleBindingSpec:
 		if !slices.Contains(builtinRoles(), s.Role) {
 			c.refers("spec.role", KindRole, s.Role)
 		}
 		if len(s.Users)+len(s.Groups) == 0 {
-			c.report("spec", "required", "binding names nobody", "add users: or groups:")
+			c.report("spec", "reference", "binding names nobody", "add users: or groups:")
 		}
 	case *PipelineSpec:
 		c.refers("spec.service", KindService, s.Service)
@@ -116,9 +112,9 @@ func (c *check) policySet(s *PolicySetSpec) {
 		path := fmt.Sprintf("spec.policies[%d]", i)
 		switch {
 		case p.Module == "" && p.Rego == "":
-			c.report(path, "required", "policy has no module", "add module: (a .rego file) or rego: (the text)")
+			c.report(path, "policy-set", "policy has no module", "add module: (a .rego file) or rego: (the text)")
 		case p.Module != "" && p.Rego != "":
-			c.report(path, "value", "module and rego exclude each other", "keep one of them")
+			c.report(path, "policy-set", "module and rego exclude each other", "keep one of them")
 		}
 	}
 }

@@ -2,17 +2,19 @@ package spec
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/davit-cd/davit/internal/plan"
 	"github.com/davit-cd/davit/internal/promo"
 	"github.com/davit-cd/davit/internal/spec/expression"
 )
 
 // timeouts checks the times of a stage and its steps.
 func (s *stageCheck) timeouts() {
-	s.positive(s.path+".timeout", int64(s.stage.Timeout))
-	s.positive(s.path+".pauseBetweenWaves", int64(s.stage.PauseBetweenWaves))
+	s.positive(s.path + ".timeout")
+	s.positive(s.path + ".pauseBetweenWaves")
 	for _, p := range s.steps {
-		s.positive(p.path+".timeout", int64(p.step.Timeout))
+		s.positive(p.path + ".timeout")
 		if p.step.parsed == nil {
 			continue
 		}
@@ -28,9 +30,13 @@ func (s *stageCheck) timeouts() {
 }
 
 // positive refuses 0s, where the key is there.
-func (s *stageCheck) positive(path string, d int64) {
-	if _, set := s.doc.nodes[path]; set && d == 0 {
-		s.report(path, "duration", "duration is zero", "give it a length, or leave it out for the default")
+func (s *stageCheck) positive(path string) {
+	n, set := s.doc.nodes[path]
+	if !set {
+		return
+	}
+	if d, err := plan.ParseDuration(n.Value); err == nil && d == 0 {
+		s.report(path, "timeout", "duration is zero", "give it a length, or leave it out for the default")
 	}
 }
 
@@ -55,18 +61,9 @@ func (c *check) codes(path string, names []string) {
 		known = append(known, string(code))
 	}
 	for i, name := range names {
-		if !containsText(known, name) {
+		if !slices.Contains(known, name) {
 			c.report(fmt.Sprintf("%s[%d]", path, i), "error-code", fmt.Sprintf("unknown error %q", name),
 				expression.Suggest(name, known, "there are"))
 		}
 	}
-}
-
-func containsText(list []string, s string) bool {
-	for _, e := range list {
-		if e == s {
-			return true
-		}
-	}
-	return false
 }

@@ -148,6 +148,9 @@ func (d *decoder) text(v, path string, f *field) {
 
 // value fills any value.
 func (d *decoder) value(v any, out reflect.Value, path string) {
+	if _, refused := v.(unreadable); refused || v == nil && out.Kind() == reflect.Interface {
+		return
+	}
 	if v == nil {
 		d.report(path, "type", "value is empty", "give it a value, or leave the key out")
 		return

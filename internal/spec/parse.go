@@ -155,7 +155,7 @@ func (d *decoder) project() {
 	md := &d.doc.Metadata
 	switch {
 	case d.doc.Kind == KindProject && md.Project != "":
-		d.report("metadata.project", "value", "a Project belongs to no project", "leave it out")
+		d.report("metadata.project", "reference", "a Project belongs to no project", "leave it out")
 	case d.doc.Kind == KindProject:
 		md.Project = md.Name
 	case md.Project == "":

@@ -128,8 +128,11 @@ func (s *scanner) scalar(n *yaml.Node) any {
 		return s.float(n)
 	}
 	s.report(n, "yaml", fmt.Sprintf("value %q can't be used", n.Value), "put it in quotes if it is a text")
-	return nil
+	return unreadable{}
 }
+
+// unreadable stands for a value that was refused already.
+type unreadable struct{}
 
 func integer(n *yaml.Node) (json.Number, bool) {
 	var i int64
@@ -148,7 +151,7 @@ func (s *scanner) float(n *yaml.Node) any {
 	var f float64
 	if n.Decode(&f) != nil || f != f || f > maxFloat || f < -maxFloat {
 		s.report(n, "yaml", fmt.Sprintf("value %q is no finite number", n.Value), "put it in quotes if it is a text")
-		return nil
+		return unreadable{}
 	}
 	short := strconv.FormatFloat(f, 'f', -1, 64)
 	if strings.Trim(n.Value, "0123456789.") == "" && short != n.Value && short+".0" != n.Value {

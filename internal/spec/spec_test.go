@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,18 +16,30 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// load parses and checks one file.
+// load lints one file against testdata/base.yaml.
 func load(t *testing.T, l *spec.Language, path string) (*spec.File, spec.Diagnostics) {
+	t.Helper()
+	files, diags := l.Lint([]spec.Source{read(t, path)}, base(t, l))
+	return files[0], diags
+}
+
+func read(t *testing.T, path string) spec.Source {
 	t.Helper()
 	src, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, diags := l.Parse(filepath.Base(path), src)
-	if !diags.HasErrors() {
-		diags = append(diags, l.Check([]*spec.File{f}, nil)...)
+	return spec.Source{Name: filepath.Base(path), Text: src}
+}
+
+// base is what the files of testdata refer to.
+func base(t *testing.T, l *spec.Language) *spec.Definitions {
+	t.Helper()
+	files, diags := l.Lint([]spec.Source{read(t, "testdata/base.yaml")}, nil)
+	if len(diags) > 0 {
+		t.Fatal(diags.Strings())
 	}
-	return f, diags
+	return spec.NewDefinitions(files...)
 }
 
 func files(t *testing.T, pattern string) []string {
@@ -47,6 +60,52 @@ func TestOK(t *testing.T) {
 				t.Errorf("must be silent:\n%s", strings.Join(diags.Strings(), "\n"))
 			}
 		})
+	}
+}
+
+func TestErr(t *testing.T) {
+	t.Parallel()
+	for _, path := range files(t, "err/*.yaml") {
+		rule := strings.TrimSuffix(filepath.Base(path), ".yaml")
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			_, diags := load(t, spec.New(types()), path)
+			var out strings.Builder
+			if err := diags.Format(&out); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, strings.TrimSuffix(path, ".yaml")+".out", []byte(out.String()))
+			if !slices.ContainsFunc(diags, func(d spec.Diagnostic) bool { return d.Rule == rule }) {
+				t.Errorf("rule %q is not broken by its file", rule)
+			}
+			for _, d := range diags {
+				if d.Line < 1 || d.Column < 1 || d.EndColumn <= d.Column || d.Msg == "" || d.Rule == "" {
+					t.Errorf("diagnostic out of place: %+v", d)
+				}
+			}
+		})
+	}
+}
+
+// TestRules demands a pair of files for every rule, and a rule for every file.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	var rules []string
+	for _, r := range spec.Rules() {
+		rules = append(rules, r.Name)
+		for _, path := range []string{"testdata/ok/" + r.Name + ".yaml", "testdata/err/" + r.Name + ".yaml"} {
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("rule %q has no %s", r.Name, path)
+			}
+		}
+	}
+	for _, path := range files(t, "err/*.yaml") {
+		_, diags := load(t, spec.New(types()), path)
+		for _, d := range diags {
+			if !slices.Contains(rules, d.Rule) {
+				t.Errorf("%s: rule %q is not in Rules", path, d.Rule)
+			}
+		}
 	}
 }
 

@@ -47,27 +47,28 @@ func Check(source string, scope Scope) (Kind, *Error) {
 
 // CheckText checks every expression in a text. The kind is that of the value where the text is one expression, else
 // that of a text.
-func CheckText(text string, scope Scope) (Kind, *Error) {
+func CheckText(text string, scope Scope) (Kind, []*Error) {
 	if p, ok := Whole(text); ok {
 		kind, bad := Check(p.Text, scope)
 		if bad != nil {
-			return kind, bad.shift(p.Offset)
+			return kind, []*Error{bad.shift(p.Offset)}
 		}
 		return kind, nil
 	}
 	parts, bad := Split(text)
 	if bad != nil {
-		return KindAny, bad
+		return KindAny, []*Error{bad}
 	}
+	var all []*Error
 	for _, p := range parts {
 		if !p.Expr {
 			continue
 		}
 		if _, bad := Check(p.Text, scope); bad != nil {
-			return KindAny, bad.shift(p.Offset)
+			all = append(all, bad.shift(p.Offset))
 		}
 	}
-	return KindString, nil
+	return KindString, all
 }
 
 // located gives an error of the evaluator its place in bytes.

@@ -184,7 +184,8 @@ func FuzzBool(f *testing.F) {
 	f.Add("let a = inputs.version; a + a == 'x' ? true : false")
 	f.Fuzz(func(t *testing.T, source string) {
 		_, _ = expression.Bool(source, vars(t))
-		if _, err := expression.CheckText(source, expression.Scope{"inputs": expression.Any()}); err != nil {
+		_, errs := expression.CheckText(source, expression.Scope{"inputs": expression.Any()})
+		for _, err := range errs {
 			if err.Offset < 0 || err.Offset > len(source) || err.Msg == "" {
 				t.Errorf("error out of place: %+v in %q", err, source)
 			}

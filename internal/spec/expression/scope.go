@@ -14,11 +14,11 @@ type Kind string
 // The kinds. KindAny fits everything: its type is known only at run time.
 const (
 	KindAny     Kind = "anything"
-	KindString  Kind = "text"
-	KindNumber  Kind = "number"
+	KindString  Kind = "a text"
+	KindNumber  Kind = "a number"
 	KindBoolean Kind = "true or false"
-	KindMap     Kind = "map"
-	KindList    Kind = "list"
+	KindMap     Kind = "a map"
+	KindList    Kind = "a list"
 )
 
 // Type is the static type of a value.
