@@ -27,7 +27,7 @@ func cid() promo.Principal { return promo.Principal{Name: "cid", Email: "cid@exa
 // world is a forge behind a real HTTP server, with one repository "deploy".
 type world struct {
 	*local.Forge
-	t     *testing.T
+	t     testing.TB
 	store *sqlite.Store
 	opts  local.Options
 	url   string
@@ -61,7 +61,7 @@ func seed() fstest.MapFS {
 }
 
 // start opens a forge and creates the repository.
-func start(t *testing.T, rule *forge.Protection) *world {
+func start(t testing.TB, rule *forge.Protection) *world {
 	t.Helper()
 	w := &world{t: t, came: make(chan struct{}, 1)}
 	dir := t.TempDir()
@@ -140,13 +140,15 @@ func (w *world) event(kind string) forge.Event {
 }
 
 // remote is the clone URL with a user's token.
-func (w *world) remote(user string) string {
-	return strings.Replace(w.url, "http://", fmt.Sprintf("http://%s:token-%s@", user, user), 1) + "/git/deploy.git"
+func (w *world) remote(user string) string { return w.remoteOf(user, "deploy") }
+
+func (w *world) remoteOf(user, repository string) string {
+	return strings.Replace(w.url, "http://", fmt.Sprintf("http://%s:token-%s@", user, user), 1) + "/git/" + repository + ".git"
 }
 
 // clone is a working copy made by the git program.
 type clone struct {
-	t   *testing.T
+	t   testing.TB
 	dir string
 }
 
