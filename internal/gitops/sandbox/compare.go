@@ -80,7 +80,7 @@ func (c *Cluster) setTarget(a *app, t target) {
 }
 
 // load resolves a revision and renders it.
-func (c *Cluster) load(ctx context.Context, spec appspec.Application, revision string, again bool) target { //nolint:revive // again is one of three levels
+func (c *Cluster) load(ctx context.Context, spec appspec.Application, revision string, again bool) target {
 	ctx, cancel := context.WithTimeout(ctx, c.timings.Read)
 	defer cancel()
 	commit, err := c.source.Resolve(ctx, spec.Source.RepoURL, revision)
@@ -91,7 +91,7 @@ func (c *Cluster) load(ctx context.Context, spec appspec.Application, revision s
 	return target{commit: commit, objects: objects, err: err}
 }
 
-func (c *Cluster) render(ctx context.Context, spec appspec.Application, commit string, again bool) ([]render.Object, error) { //nolint:revive // as load
+func (c *Cluster) render(ctx context.Context, spec appspec.Application, commit string, again bool) ([]render.Object, error) { //nolint:revive // a hard refresh differs in nothing else
 	id := cacheID{spec.Source.RepoURL, commit, spec.Source.Path, spec.Destination.Namespace, spec.Source.Recurse}
 	if objects, ok := c.cache.get(id); ok && !again {
 		return objects, nil
@@ -182,12 +182,7 @@ func (c *Cluster) resources(a *app, now time.Time) []promo.Resource {
 }
 
 func sortedKeys(m map[render.Key]render.Object) []render.Key {
-	return slices.SortedFunc(maps.Keys(m), func(a, b render.Key) int {
-		if a.Less(b) {
-			return -1
-		}
-		return 1
-	})
+	return slices.SortedFunc(maps.Keys(m), render.Key.Compare)
 }
 
 func (c *Cluster) imagesOf(a *app) []string {

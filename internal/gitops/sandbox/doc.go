@@ -16,6 +16,8 @@
 // davit.dev/sandbox-fail (crashloop, image-pull, hang), davit.dev/sandbox-start (3s), davit.dev/sandbox-error-rate
 // ("0.12", the share of answers with status 500) and davit.dev/sandbox-latency (80ms, the median).
 //
+// Sync waves are honoured; hooks are refused. Helm and remote Kustomize bases are refused too.
+//
 // One goroutine (Cluster.Run) does all the work in the order of a schedule; everything else asks it to. The
 // package knows nothing of promotions, agents or Temporal. Start reading at Cluster; then operation.go and
 // compare.go.

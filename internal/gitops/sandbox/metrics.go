@@ -53,10 +53,17 @@ func newMeter(db *prom.DB, cluster string) *meter {
 	return &meter{db: db, cluster: cluster, traffic: map[labelSet]*traffic{}, gauges: map[labelSet]bool{}}
 }
 
-// load is the pods of one version and the share of requests they get.
+// load is what the pods of one version are asked and how they answer.
 type load struct {
-	set   podSet
-	share float64
+	share     float64 // of a workload's requests; more than 1 if several workloads call themselves the same
+	errorRate float64
+	latency   time.Duration
+}
+
+// with adds a workload's share; the last one's latency counts.
+func (l load) with(p podSet, share float64) load {
+	all := l.share + share
+	return load{share: all, errorRate: (l.errorRate*l.share + p.ErrorRate*share) / all, latency: p.Latency}
 }
 
 // scrape samples every running workload.
@@ -67,7 +74,7 @@ func (c *Cluster) scrape(ctx context.Context) {
 	loads, ready := c.loads(now)
 	c.mu.Unlock()
 	if err := c.metrics.record(ctx, now, loads, ready); err != nil {
-		c.log.Error("metrics not stored", "error", err)
+		c.log.ErrorContext(ctx, "metrics not stored", "error", err)
 	}
 }
 
@@ -94,7 +101,7 @@ func (c *Cluster) loads(now time.Time) (map[labelSet]load, map[labelSet]int) {
 		for i, p := range l.Pods {
 			if counts[i] > 0 {
 				id.app, id.version = p.App, p.Version
-				loads[id] = load{set: p, share: float64(counts[i]) / float64(total)}
+				loads[id] = loads[id].with(p, float64(counts[i])/float64(total))
 			}
 		}
 	}
@@ -139,9 +146,9 @@ func (m *meter) record(ctx context.Context, now time.Time, loads map[labelSet]lo
 
 // serve counts n requests.
 func (t *traffic) serve(l load, n float64) {
-	t.bad += n * l.set.ErrorRate
-	t.good += n * (1 - l.set.ErrorRate)
-	median := math.Max(l.set.Latency.Seconds(), 0.0001)
+	t.bad += n * l.errorRate
+	t.good += n * (1 - l.errorRate)
+	median := math.Max(l.latency.Seconds(), 0.0001)
 	t.seconds += n * median * math.Exp(spread*spread/2)
 	for i, bound := range bounds() {
 		t.buckets[i] += n * shareBelow(bound, median)
@@ -165,7 +172,7 @@ func jitter(id labelSet, now time.Time) float64 {
 	return 0.9 + 0.2*float64(h.Sum32()%1000)/1000
 }
 
-func (m *meter) samplesOf(id labelSet, t *traffic, gone bool) []prom.Sample { //nolint:revive // gone is the sample's own field
+func (m *meter) samplesOf(id labelSet, t *traffic, gone bool) []prom.Sample {
 	var out []prom.Sample
 	add := func(name string, v float64, more ...string) {
 		out = append(out, prom.Sample{Name: name, Labels: id.labels(m.cluster, more...), Value: v, Gone: gone})

@@ -22,6 +22,8 @@ type request struct {
 	Started bool `json:"started,omitempty"`
 	// Retries counts the attempts after the first.
 	Retries int `json:"retries,omitempty"`
+	// Waves counts the sync waves that this attempt has written.
+	Waves int `json:"waves,omitempty"`
 }
 
 // ask sets an operation. The last operation stays what it was until this one is picked up. The caller holds c.mu.
@@ -83,23 +85,38 @@ func (c *Cluster) pickUp(a *app) {
 	c.at("operation "+key, c.clock.Now().Add(c.timings.Apply), func(ctx context.Context) { c.advance(ctx, key) })
 }
 
-// attempt applies a revision or says why it can't be.
+// attempt applies a revision, or its next wave, or says why it can't be.
 func (c *Cluster) attempt(a *app, t target) {
 	if t.err != nil {
 		c.retryOr(a, promo.OperationError, "ComparisonError: "+t.err.Error())
 		return
 	}
-	a.Status.LastOperation.Revision = t.commit
-	message, err := c.apply(a, t)
+	last := copied(a.Status.LastOperation)
+	last.Revision = t.commit
+	a.Status.LastOperation = last
+	p, err := c.planSync(a, t)
 	if err != nil {
 		c.retryOr(a, promo.OperationFailed, "one or more objects failed to apply, reason: "+err.Error())
 		return
 	}
 	o := a.Request.Options
-	if !o.DryRun && len(o.Resources) == 0 {
-		c.remember(a, t.commit)
+	if o.DryRun {
+		c.finish(a, promo.OperationSucceeded, "successfully synced (dry run)")
+		return
 	}
-	c.finish(a, promo.OperationSucceeded, message)
+	waiting, err := c.proceed(a, p)
+	switch {
+	case err != nil:
+		c.retryOr(a, promo.OperationFailed, err.Error())
+	case waiting != "":
+		c.wait(a, waiting)
+	default:
+		message := c.prune(p.prune, o.Prune)
+		if len(o.Resources) == 0 {
+			c.remember(a, t.commit)
+		}
+		c.finish(a, promo.OperationSucceeded, message)
+	}
 }
 
 func (c *Cluster) remember(a *app, commit string) {
@@ -120,9 +137,19 @@ func (c *Cluster) retryOr(a *app, phase promo.OperationPhase, message string) {
 	}
 	wait := backoff(r.Options, r.Retries)
 	r.Retries++
+	r.Waves = 0
 	when := c.clock.Now().Add(wait)
-	a.Status.LastOperation.Message = fmt.Sprintf("%s. Retrying attempt #%d at %s.", message, r.Retries, when.Format(time.Kitchen))
-	c.publish(a)
+	c.later(a, when, fmt.Sprintf("%s. Retrying attempt #%d at %s.", message, r.Retries, when.Format(time.Kitchen)))
+}
+
+// later goes on with a running operation at a time and says meanwhile why.
+func (c *Cluster) later(a *app, when time.Time, message string) {
+	last := copied(a.Status.LastOperation)
+	if last.Message != message {
+		last.Message = message
+		a.Status.LastOperation = last
+		c.publish(a)
+	}
 	key := a.key()
 	c.at("operation "+key, when, func(ctx context.Context) { c.advance(ctx, key) })
 }
@@ -162,43 +189,6 @@ func (c *Cluster) finish(a *app, phase promo.OperationPhase, message string) {
 		c.log.Error("state not saved", "error", err)
 	}
 	c.publish(a)
-}
-
-// apply makes the live objects equal to the target's and returns the operation's message.
-func (c *Cluster) apply(a *app, t target) (string, error) {
-	o := a.Request.Options
-	selected := func(k render.Key) bool {
-		return len(o.Resources) == 0 || slices.ContainsFunc(o.Resources, func(r promo.ResourceRef) bool {
-			return r.Group == k.Group && r.Kind == k.Kind && r.Name == k.Name && (r.Namespace == "" || r.Namespace == k.Namespace)
-		})
-	}
-	var wanted []render.Object
-	keep := map[render.Key]bool{}
-	for _, obj := range t.objects {
-		keep[obj.Key()] = true
-		if selected(obj.Key()) {
-			wanted = append(wanted, obj)
-		}
-	}
-	if len(o.Resources) > 0 && len(wanted) == 0 {
-		return "", promo.Errorf(promo.CodeSync, "none of the selected resources is in the manifests")
-	}
-	var prune []render.Key
-	for key, l := range c.objects {
-		if l.Owner == a.key() && !keep[key] && selected(key) {
-			prune = append(prune, key)
-		}
-	}
-	if err := c.admit(a, wanted); err != nil {
-		return "", err
-	}
-	if o.DryRun {
-		return "successfully synced (dry run)", nil
-	}
-	if err := c.write(a, wanted); err != nil {
-		return "", err
-	}
-	return c.prune(prune, o.Prune), nil
 }
 
 // admit checks what an API server would refuse, before anything is changed.

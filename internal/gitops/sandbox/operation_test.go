@@ -346,3 +346,45 @@ func TestGitIsAway(t *testing.T) {
 		t.Errorf("got %s, %+v", brief(a), a.LastOperation)
 	}
 }
+
+func TestSyncWaves(t *testing.T) {
+	t.Parallel()
+	waved := func(name string, wave, annotations string) string {
+		return strings.NewReplacer("metadata: {name: checkout}", "metadata: {name: "+name+", annotations: {argocd.argoproj.io/sync-wave: \""+wave+"\"}}").
+			Replace(workload("Deployment", "1.0.0", 1, annotations))
+	}
+	w := newWorld(t, nil)
+	w.commit(map[string]string{"app/a.yaml": waved("first", "-1", ""), "app/b.yaml": waved("second", "5", "")})
+	ref := w.declare("app", "")
+	w.advance(time.Second)
+	w.sync(ref, "good", "", promo.SyncOptions{})
+	health := func() (string, string) {
+		r := w.get(ref).Resources
+		return string(r[0].Health), string(r[1].Health)
+	}
+	for _, step := range []struct {
+		after         time.Duration
+		first, second string
+		phase         promo.OperationPhase
+	}{
+		{time.Second, "Progressing", "Missing", promo.OperationRunning},
+		{1500 * time.Millisecond, "Healthy", "Progressing", promo.OperationRunning},
+		{2 * time.Second, "Healthy", "Healthy", promo.OperationSucceeded},
+	} {
+		w.advance(step.after)
+		first, second := health()
+		if last := w.get(ref).LastOperation; first != step.first || second != step.second || last.Phase != step.phase {
+			t.Errorf("got %s, %s, %+v, want %+v", first, second, last, step)
+		}
+	}
+	w.commit(map[string]string{"app/a.yaml": waved("first", "-1", "davit.dev/sandbox-fail: hang"), "app/b.yaml": waved("second", "5", "davit.dev/sandbox-start: 1m")})
+	w.sync(ref, "bad", "", promo.SyncOptions{})
+	w.advance(10 * time.Second)
+	last := w.get(ref).LastOperation
+	if last.Phase != promo.OperationFailed || !strings.Contains(last.Message, `Deployment "first" exceeded its progress deadline`) {
+		t.Errorf("a wave that fails ends the operation: %+v", last)
+	}
+	if _, second := health(); second != "Healthy" {
+		t.Errorf("the next wave was not written, yet it is %s", second)
+	}
+}

@@ -65,7 +65,11 @@ func (t treeFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrInvalid}
 	}
-	names, err := t.r.List(strings.TrimPrefix(name, "."))
+	dir := name
+	if dir == "." {
+		dir = ""
+	}
+	names, err := t.r.List(dir)
 	if err != nil {
 		return nil, asPathError("readdir", name, err)
 	}

@@ -49,8 +49,8 @@ func (m mapTree) Read(name string) ([]byte, error) {
 
 func TestTreeFS(t *testing.T) {
 	t.Parallel()
-	tree := TreeFS(mapTree{"a/b.yaml": "x", "a-b": "y", "a.yaml": "z", "c/d/e": ""})
-	if err := fstest.TestFS(tree, "a/b.yaml", "a-b", "a.yaml", "c/d/e"); err != nil {
+	tree := TreeFS(mapTree{"a/b.yaml": "x", "a-b": "y", "a.yaml": "z", "c/d/e": "", ".hidden/f": ""})
+	if err := fstest.TestFS(tree, "a/b.yaml", "a-b", "a.yaml", "c/d/e", ".hidden/f"); err != nil {
 		t.Error(err)
 	}
 	if _, err := fs.ReadFile(tree, "a/gone"); !errors.Is(err, fs.ErrNotExist) {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -210,7 +211,7 @@ func describe(o render.Object, t Timings) (podSet, error) {
 		return p, err
 	}
 	if text := behaviour(o, annotationErrors); text != "" {
-		if p.ErrorRate, err = strconv.ParseFloat(text, 64); err != nil || !(p.ErrorRate >= 0 && p.ErrorRate <= 1) {
+		if p.ErrorRate, err = strconv.ParseFloat(text, 64); err != nil || math.IsNaN(p.ErrorRate) || p.ErrorRate < 0 || p.ErrorRate > 1 {
 			return p, wrongAnnotation(o, annotationErrors, text, "a share from 0 to 1")
 		}
 	}

@@ -125,7 +125,7 @@ func (db *DB) Append(ctx context.Context, at time.Time, samples []Sample) error 
 	return nil
 }
 
-// Close writes out what is in memory and unlocks the directory.
+// Close writes out what is in memory and unlocks the directory. Nothing may be appended any more.
 func (db *DB) Close() error {
 	if err := errors.Join(db.engine.Close(), db.tsdb.Close()); err != nil {
 		return promo.Errorf(promo.CodeInternal, "close the metrics: %w", err)

@@ -110,7 +110,7 @@ func (db *DB) serve(f answer) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		if _, err := w.Write(text); err != nil {
-			db.log.Debug("answer not sent", "error", err)
+			db.log.DebugContext(ctx, "answer not sent", "error", err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,12 +34,11 @@ func (k Key) String() string {
 	return s + " " + k.Name
 }
 
-func (k Key) less(o Key) bool {
-	return slices.Compare([]string{k.Group, k.Kind, k.Namespace, k.Name}, []string{o.Group, o.Kind, o.Namespace, o.Name}) < 0
+// Compare orders keys by group, kind, namespace and name.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(strings.Compare(k.Group, o.Group), strings.Compare(k.Kind, o.Kind),
+		strings.Compare(k.Namespace, o.Namespace), strings.Compare(k.Name, o.Name))
 }
-
-// Less orders keys by group, kind, namespace and name.
-func (k Key) Less(o Key) bool { return k.less(o) }
 
 // Key returns the object's key.
 func (o Object) Key() Key {

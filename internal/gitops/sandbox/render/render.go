@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"sort"
 	"strings"
 
 	yamlv3 "gopkg.in/yaml.v3"
@@ -99,7 +98,7 @@ func containsAny(names, wanted []string) bool {
 	return slices.ContainsFunc(wanted, func(w string) bool { return slices.Contains(names, w) })
 }
 
-func readPlain(t *tree, dir string, recurse bool, depth int) ([]Object, error) { //nolint:revive // recurse is the manifest's own field
+func readPlain(t *tree, dir string, recurse bool, depth int) ([]Object, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("%q is more than %d directories deep", dir, maxDepth)
 	}
@@ -228,7 +227,7 @@ func finish(objects []Object, namespace string) ([]Object, error) {
 		}
 		seen[o.Key()] = true
 	}
-	sort.Slice(objects, func(i, j int) bool { return objects[i].Key().less(objects[j].Key()) })
+	slices.SortFunc(objects, func(a, b Object) int { return a.Key().Compare(b.Key()) })
 	return objects, nil
 }
 

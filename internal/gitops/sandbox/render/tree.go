@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-var errReadOnly = errors.New("a commit is read-only") //nolint:gochecknoglobals // a sentinel error
+var errReadOnly = errors.New("a commit is read-only")
 
 // tree is a commit with a budget: what was read is counted, links are not followed.
 type tree struct {
