@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"crypto/subtle"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -86,12 +87,7 @@ func (d *Directory) User(name string) (promo.Principal, bool) {
 
 // Users lists the users by name.
 func (d *Directory) Users() []promo.Principal {
-	out := make([]promo.Principal, 0, len(d.users))
-	for _, u := range d.users {
-		out = append(out, u)
-	}
-	slices.SortFunc(out, func(a, b promo.Principal) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	return slices.SortedFunc(maps.Values(d.users), func(a, b promo.Principal) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // bindingsOf picks the bindings that name the principal or one of the groups. It is an index, not a decision: the

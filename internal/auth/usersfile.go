@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -86,7 +87,7 @@ func ParseUsers(name string, raw []byte) (*Directory, error) {
 	}
 	c := usersCheck{name: name, root: &root}
 	c.users(file.Users)
-	for _, group := range sortedKeys(file.Groups) {
+	for _, group := range slices.Sorted(maps.Keys(file.Groups)) {
 		c.roles(file.Groups[group], "groups", group)
 	}
 	c.tokens(file)
@@ -114,14 +115,14 @@ func (f usersFile) directory() *Directory {
 	var bindings []Binding
 	for _, u := range f.Users {
 		users = append(users, promo.Principal{Name: u.Name, Email: u.Email, Groups: u.Groups})
-		for _, project := range sortedKeys(u.Roles) {
+		for _, project := range slices.Sorted(maps.Keys(u.Roles)) {
 			for _, role := range u.Roles[project] {
 				bindings = append(bindings, Binding{Role: role, Project: project, Users: []string{u.Name}})
 			}
 		}
 	}
-	for _, group := range sortedKeys(f.Groups) {
-		for _, project := range sortedKeys(f.Groups[group]) {
+	for _, group := range slices.Sorted(maps.Keys(f.Groups)) {
+		for _, project := range slices.Sorted(maps.Keys(f.Groups[group])) {
 			for _, role := range f.Groups[group][project] {
 				bindings = append(bindings, Binding{Role: role, Project: project, Groups: []string{group}})
 			}
@@ -132,15 +133,6 @@ func (f usersFile) directory() *Directory {
 		tokens = append(tokens, Token{Hash: t.SHA256, Name: t.Name, User: t.User, Role: t.Role, Project: t.Project, Expires: t.Expires})
 	}
 	return NewDirectory(users, bindings, nil, tokens)
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // usersCheck collects what is wrong beyond the shape.
@@ -174,7 +166,7 @@ func (c *usersCheck) users(users []userEntry) {
 }
 
 func (c *usersCheck) roles(byProject map[string][]string, path ...any) {
-	for _, project := range sortedKeys(byProject) {
+	for _, project := range slices.Sorted(maps.Keys(byProject)) {
 		at := append(slices.Clone(path), project)
 		if !validProject(project) {
 			c.addf(at, "project %q: a project's name, or %q for all", project, AllProjects)

@@ -8,5 +8,9 @@
 // reach the network, the process or a random source, and evaluated within EvalTimeout and EvalMemory. What
 // cannot be evaluated denies: see "Fail closed" at Module.Eval.
 //
+// Known limit: some of OPA's own inner loops (writing out a list that holds itself twice, thirty times over) can't
+// be interrupted. The caller is answered in time, but the work goes on and may exhaust the process's memory. Who
+// may apply a policy set is therefore trusted that far: it needs definition:apply.
+//
 // Start reading at Engine.Decide; the document is in document.go, what "deny" means in normalise.go.
 package policy

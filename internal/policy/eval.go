@@ -115,12 +115,13 @@ func (m *Module) EvalAt(ctx context.Context, in *Input, at time.Time) (Result, e
 // answers are the raw values of both rules; nil where undefined.
 type answers struct{ deny, warn any }
 
-// The two ways in which an evaluation is ended from outside.
+// The ways in which an evaluation meets its bounds.
 type limitError string
 
 func (e limitError) Error() string { return string(e) }
 
 const (
+	errTooMuch = limitError("its result has too many values")
 	errTooLong = limitError("it ran longer than 1s")
 	errTooBig  = limitError("it needed more than 256 MiB of memory")
 )
@@ -205,7 +206,8 @@ func ask(ctx context.Context, q *rego.PreparedEvalQuery, in *Input, at time.Time
 	if q == nil {
 		return nil, nil
 	}
-	rs, err := q.Eval(ctx, rego.EvalParsedInput(in.value), rego.EvalTime(at))
+	rs, err := q.Eval(ctx, rego.EvalParsedInput(in.value), rego.EvalTime(at), rego.EvalGenerateJSON(
+		func(t *ast.Term, _ *rego.EvalContext) (any, error) { return plain(t) }))
 	if err != nil || len(rs) == 0 {
 		return nil, err
 	}

@@ -105,6 +105,8 @@ func TestFailClosed(t *testing.T) {
 		"a loop, v0":        {"billions of rounds", `deny { x := numbers.range(1, 3000); count([1 | a := x[_]; b := x[_]; c := x[_]; a + b + c == 0]) > 0 }`, "longer than 1s"},
 		"growing a string":  {"doubling 40 times", "deny if {\n" + doubling(40) + "count(s40) == 0\n}", "could not be evaluated"},
 		"one huge replace":  {"a single call", "deny if {\n" + doubling(16) + "t := replace(s16, \"a\", s16)\ncount(t) == 0 }", "could not be evaluated"},
+		"sharing unfolded":  {"small until it is written out", "deny := s17 if {\n" + sharing(17) + "}", "too many values"},
+		"a long result":     {"a flat one", `deny := numbers.range(1, 150000)`, "too many values"},
 		"one huge sequence": {"a single call", `deny if count(numbers.range(1, 1000000000000)) == 0`, "could not be evaluated"},
 	}
 	for name, tc := range cases {
@@ -135,7 +137,7 @@ func TestMemoryIsWatched(t *testing.T) {
 		got <- err
 	}()
 	var keep [][]byte
-	for range 64 { // 16 MiB at a time until it is noticed, at most 1 GiB
+	for range 10 { // 100 MiB at a time until it is noticed, at most 1 GiB
 		select {
 		case err := <-got:
 			if !errors.Is(err, errTooBig) {
@@ -143,12 +145,12 @@ func TestMemoryIsWatched(t *testing.T) {
 			}
 			return
 		case <-time.After(sampleEvery):
-			keep = append(keep, make([]byte, 16<<20))
+			keep = append(keep, make([]byte, 100<<20))
 			runtime.KeepAlive(keep)
 		}
 	}
 	runtime.KeepAlive(keep)
-	t.Errorf("%d MiB were not noticed", 16*len(keep))
+	t.Errorf("%d MiB were not noticed", 100*len(keep))
 }
 
 // doubling assigns s0 … sN, each twice as long as the one before.
@@ -158,6 +160,16 @@ func doubling(n int) string {
 	for i := range n {
 		a, c := "s"+itoa(i), "s"+itoa(i+1)
 		b.WriteString(c + " := concat(\"\", [" + a + ", " + a + "])\n")
+	}
+	return b.String()
+}
+
+// sharing assigns s0 … sN, each a list of the one before, twice.
+func sharing(n int) string {
+	var b strings.Builder
+	b.WriteString("s0 := [1]\n")
+	for i := range n {
+		b.WriteString("s" + itoa(i+1) + " := [s" + itoa(i) + ", s" + itoa(i) + "]\n")
 	}
 	return b.String()
 }

@@ -19,13 +19,13 @@ const (
 // gives at least one reason, whatever is in it. In an object, empty collections do not count: they are what
 // "deny.a contains …" leaves behind when nothing matched.
 func normalise(value any, rule, verb string) []string {
-	plain := fmt.Sprintf("%s by %s", verb, rule)
+	byRule := fmt.Sprintf("%s by %s", verb, rule)
 	var reasons []string
 	switch v := value.(type) {
 	case nil:
 	case bool:
 		if v {
-			reasons = append(reasons, plain)
+			reasons = append(reasons, byRule)
 		}
 	case string:
 		if v != "" {
@@ -33,28 +33,28 @@ func normalise(value any, rule, verb string) []string {
 		}
 	case json.Number:
 		if f, err := v.Float64(); err != nil || f != 0 {
-			reasons = append(reasons, plain+": "+v.String())
+			reasons = append(reasons, byRule+": "+v.String())
 		}
 	case []any:
-		reasons = elements(v, plain)
+		reasons = elements(v, byRule)
 	case map[string]any:
-		reasons = entries(v, plain)
+		reasons = entries(v, byRule)
 	default:
-		reasons = append(reasons, plain)
+		reasons = append(reasons, byRule)
 	}
 	return tidy(reasons)
 }
 
-func elements(list []any, plain string) []string {
+func elements(list []any, byRule string) []string {
 	reasons := make([]string, 0, len(list))
 	for _, e := range list {
-		reasons = append(reasons, text(e, plain))
+		reasons = append(reasons, text(e, byRule))
 	}
 	return reasons
 }
 
 // entries reads an object: a message of its own ({"msg": …}) or one reason per key.
-func entries(object map[string]any, plain string) []string {
+func entries(object map[string]any, byRule string) []string {
 	if msg, ok := message(object); ok {
 		return []string{msg}
 	}
@@ -63,29 +63,29 @@ func entries(object map[string]any, plain string) []string {
 		switch v := value.(type) {
 		case bool:
 			if v {
-				reasons = append(reasons, orPlain(key, plain))
+				reasons = append(reasons, orPlain(key, byRule))
 			} else {
 				reasons = append(reasons, key+": false")
 			}
 		case []any:
-			reasons = append(reasons, elements(v, plain)...)
+			reasons = append(reasons, elements(v, byRule)...)
 		case map[string]any:
-			reasons = append(reasons, entries(v, plain)...)
+			reasons = append(reasons, entries(v, byRule)...)
 		default:
-			reasons = append(reasons, key+": "+text(value, plain))
+			reasons = append(reasons, key+": "+text(value, byRule))
 		}
 	}
 	return reasons
 }
 
 // text gives one element of a collection as a reason.
-func text(value any, plain string) string {
+func text(value any, byRule string) string {
 	switch v := value.(type) {
 	case string:
-		return orPlain(v, plain)
+		return orPlain(v, byRule)
 	case bool:
 		if v {
-			return plain
+			return byRule
 		}
 	case map[string]any:
 		if msg, ok := message(v); ok {
@@ -94,7 +94,7 @@ func text(value any, plain string) string {
 	}
 	raw, err := json.Marshal(value)
 	if err != nil {
-		return plain
+		return byRule
 	}
 	return string(raw)
 }
@@ -109,9 +109,9 @@ func message(object map[string]any) (string, bool) {
 	return "", false
 }
 
-func orPlain(s, plain string) string {
+func orPlain(s, byRule string) string {
 	if s == "" {
-		return plain
+		return byRule
 	}
 	return s
 }
