@@ -32,10 +32,10 @@ const (
 )
 
 // ErrFull is in the chain of errors of a store whose disk is full. What was acknowledged before is kept.
-var ErrFull = errors.New("no space left for the store") //nolint:gochecknoglobals // a sentinel
+var ErrFull = errors.New("no space left for the store")
 
 // ErrReadOnly is in the chain of errors of a store that can't write to its files.
-var ErrReadOnly = errors.New("the store's files can't be written") //nolint:gochecknoglobals // a sentinel
+var ErrReadOnly = errors.New("the store's files can't be written")
 
 // Limit returns how many entries a list gives when n are asked for.
 func Limit(n int) int {

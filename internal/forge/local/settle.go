@@ -3,6 +3,8 @@ package local
 import (
 	"context"
 	"errors"
+	"sort"
+	"strings"
 
 	"github.com/davit-cd/davit/internal/forge"
 	"github.com/davit-cd/davit/internal/promo"
@@ -33,10 +35,37 @@ func (f *Forge) settle(ctx context.Context, r *record, heads map[string]string) 
 		return err
 	}
 	if view.mergeBase == r.HeadSHA {
-		return f.markMerged(ctx, r, heads[r.Base], "")
+		return f.markPushed(ctx, r, heads[r.Base])
 	}
 	r.BaseSHA = view.mergeBase
 	return nil
+}
+
+// markPushed notes that a push brought the head into the base, and by which of the base's own commits.
+func (f *Forge) markPushed(ctx context.Context, r *record, base string) error {
+	args := []string{"rev-list", "--first-parent", "--reverse", base}
+	if r.BaseSHA != "" {
+		args = append(args, "^"+r.BaseSHA)
+	}
+	out, err := f.git.run(ctx, f.path(r.Repository), nil, args...)
+	if err != nil {
+		return err
+	}
+	// The first of them that holds the head: all later ones do too.
+	list := strings.Fields(out)
+	var trouble error
+	i := sort.Search(len(list), func(i int) bool {
+		holds, err := f.contains(ctx, r.Repository, list[i], r.HeadSHA)
+		trouble = errors.Join(trouble, err)
+		return holds
+	})
+	if trouble != nil {
+		return trouble
+	}
+	if i < len(list) {
+		base = list[i]
+	}
+	return f.markMerged(ctx, r, base, "")
 }
 
 // settleMerge looks whether the merge that was under way reached the base, and finishes or forgets it.
@@ -110,7 +139,7 @@ func (f *Forge) settleGone(ctx context.Context, r *record, heads map[string]stri
 		return err
 	}
 	if view.mergeBase == r.HeadSHA {
-		return f.markMerged(ctx, r, heads[r.Base], "")
+		return f.markPushed(ctx, r, heads[r.Base])
 	}
 	r.State = forge.StateClosed
 	return f.save(ctx, r, f.event(r, forge.EventClosed, ""))

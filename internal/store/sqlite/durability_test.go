@@ -161,6 +161,15 @@ func TestOlderSchemaIsMigrated(t *testing.T) {
 		t.Fatalf("value %q", v)
 	}
 	check(t, s.SaveForgeRepository(t.Context(), "deploy", []byte("{}"))) // of a later migration
+
+	copied := path + ".schema-1"
+	info, err := os.Stat(copied)
+	check(t, err)
+	var kept string
+	check(t, raw(t, copied).QueryRowContext(t.Context(), "SELECT value FROM meta WHERE key = 'old'").Scan(&kept))
+	if kept != "kept" || info.Mode().Perm() != 0o600 {
+		t.Fatalf("the copy from before holds %q, mode %v", kept, info.Mode())
+	}
 }
 
 func TestMigrationsGoDownAndUp(t *testing.T) {

@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
+	"os"
 
 	"github.com/pressly/goose/v3"
 
@@ -34,6 +36,11 @@ func migrate(ctx context.Context, db *sql.DB, path string, log *slog.Logger) err
 	if _, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
 		return trouble(err)
 	}
+	if have > 0 && have < known {
+		if err := backup(ctx, db, fmt.Sprintf("%s.schema-%d", path, have)); err != nil {
+			return err
+		}
+	}
 	results, err := p.Up(ctx)
 	if err != nil {
 		var partial *goose.PartialError
@@ -43,15 +50,28 @@ func migrate(ctx context.Context, db *sql.DB, path string, log *slog.Logger) err
 		return trouble(err)
 	}
 	if len(results) > 0 && have > 0 {
-		log.Info("store migrated", "path", path, "from", have, "to", known)
+		log.InfoContext(ctx, "store migrated", "path", path, "from", have, "to", known)
 	}
 	return nil
 }
 
+// backup copies the database as it is before a migration, for the way back to the older Davit. A copy of the same
+// schema that is there already, of an upgrade that was cut off, is made anew.
+func backup(ctx context.Context, db *sql.DB, to string) error {
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return promo.Errorf(promo.CodeConfiguration, "store: copy before the migration: %w", err)
+	}
+	if err := touch(to); err != nil {
+		return err
+	}
+	_, err := db.ExecContext(ctx, "VACUUM INTO ?", to)
+	return trouble(err)
+}
+
 // inspect refuses a database that another program made, without altering it.
 func inspect(ctx context.Context, path string) error {
-	// Not by dsn: its WAL mode is written into the file.
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: "_pragma=busy_timeout(10000)&_pragma=query_only(1)"}).String())
+	// Without WAL mode, which would be written into the file.
+	db, err := sql.Open("sqlite", address(path, url.Values{"_pragma": {"busy_timeout(10000)", "query_only(1)"}}))
 	if err != nil {
 		return trouble(err)
 	}

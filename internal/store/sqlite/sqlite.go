@@ -64,14 +64,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{now: o.Now, log: o.Log}
-	if s.w, err = sql.Open("sqlite", dsn(path, o.MaxPages, false)); err != nil {
+	if s.w, err = sql.Open("sqlite", writerDSN(path, o.MaxPages)); err != nil {
 		return nil, trouble(err)
 	}
 	s.w.SetMaxOpenConns(1)
 	if err := migrate(ctx, s.w, path, o.Log); err != nil {
 		return nil, errors.Join(err, s.w.Close())
 	}
-	if s.r, err = sql.Open("sqlite", dsn(path, 0, true)); err != nil {
+	if s.r, err = sql.Open("sqlite", readerDSN(path)); err != nil {
 		return nil, errors.Join(trouble(err), s.w.Close())
 	}
 	s.r.SetMaxOpenConns(readers)
@@ -89,22 +89,31 @@ func touch(path string) error {
 	return f.Close()
 }
 
-func dsn(path string, maxPages int, readOnly bool) string {
-	q := url.Values{}
-	// 10 s: only a backup tool or a second process can hold the lock, and those are short.
-	for _, p := range []string{"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)", "foreign_keys(1)"} {
-		q.Add("_pragma", p)
-	}
+// writerDSN is the address of the one write connection.
+func writerDSN(path string, maxPages int) string {
+	q := pragmas()
 	if maxPages > 0 {
 		q.Add("_pragma", fmt.Sprintf("max_page_count(%d)", maxPages))
 	}
-	if readOnly {
-		q.Add("_pragma", "query_only(1)")
-	} else {
-		// 64 MiB: a long reader may let the log grow; it shrinks to this at the next checkpoint.
-		q.Add("_pragma", "journal_size_limit(67108864)")
-		q.Set("_txlock", "immediate")
-	}
+	// 64 MiB: a long reader may let the log grow; it shrinks to this at the next checkpoint.
+	q.Add("_pragma", "journal_size_limit(67108864)")
+	q.Set("_txlock", "immediate")
+	return address(path, q)
+}
+
+// readerDSN is the address of the read pool.
+func readerDSN(path string) string {
+	q := pragmas()
+	q.Add("_pragma", "query_only(1)")
+	return address(path, q)
+}
+
+func pragmas() url.Values {
+	// 10 s: only a backup tool or a second process can hold the lock, and those are short.
+	return url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)", "foreign_keys(1)"}}
+}
+
+func address(path string, q url.Values) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // open opens the store in a file of the test.
-func open(t *testing.T, o sqlite.Options) *sqlite.Store {
+func open(t testing.TB, o sqlite.Options) *sqlite.Store {
 	t.Helper()
 	if o.Path == "" {
 		o.Path = filepath.Join(t.TempDir(), "davit?100%.db") // names that a URI would take apart
