@@ -88,6 +88,22 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(full))
+	f.Add([]byte("a: &a [*a]\n---\n? [x]\n: y\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		apps, err := appspec.Parse(data)
+		if err != nil && promo.CodeOf(err) != promo.CodeConfiguration {
+			t.Errorf("got %v", err)
+		}
+		for _, a := range apps {
+			if a.Name == "" || a.Source.RepoURL == "" {
+				t.Errorf("accepted %+v", a)
+			}
+		}
+	})
+}
+
 func TestParseReportsEveryProblem(t *testing.T) {
 	t.Parallel()
 	_, err := appspec.Parse([]byte(strings.NewReplacer("project: shop", "info: []", "prune: true", "prune: maybe").Replace(full)))

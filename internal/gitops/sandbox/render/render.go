@@ -174,6 +174,9 @@ func Parse(data []byte) ([]Object, error) {
 
 // fromNode goes by way of JSON so that numbers, keys and dates have the types Kubernetes gives them.
 func fromNode(node *yamlv3.Node) (map[string]any, error) {
+	if _, err := expanded(node, map[*yamlv3.Node]int{}); err != nil {
+		return nil, err
+	}
 	text, err := yamlv3.Marshal(node)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package render_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -180,6 +181,58 @@ func TestNoSymlinkIsFollowed(t *testing.T) {
 	if _, err := render.Render(files, "app", render.Options{}); err == nil {
 		t.Error("kustomize followed a link")
 	}
+}
+
+func TestAliasesAreBounded(t *testing.T) {
+	t.Parallel()
+	bomb := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bomb}\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		bomb += fmt.Sprintf("a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 9), i)
+	}
+	cases := map[string]map[string]string{
+		"plain":         {"app/d.yaml": bomb},
+		"resource":      {"app/kustomization.yaml": "resources: [d.txt]", "app/d.txt": bomb},
+		"kustomization": {"app/kustomization.yaml": bomb},
+		"itself":        {"app/d.yaml": "a: &a [*a]\n"},
+	}
+	for name, files := range cases {
+		if _, err := render.Render(commit(files), "app", render.Options{}); err == nil || !strings.Contains(err.Error(), "aliases") {
+			t.Errorf("%s: got %v, want a refusal of the aliases", name, err)
+		}
+	}
+	few := strings.Replace(deployment, "{app: checkout}}\n", "&l {app: checkout}}\n", 1)
+	few = strings.Replace(few, "labels: {app: checkout}", "labels: *l", 1)
+	for name, files := range map[string]map[string]string{
+		"plain": {"app/d.yaml": few}, "kustomize": {"app/kustomization.yaml": "resources: [d.yaml]", "app/d.yaml": few},
+	} {
+		got, err := render.Render(commit(files), "app", render.Options{})
+		if err != nil || render.String(got[0].Fields, "spec", "template", "metadata", "labels", "app") != "checkout" {
+			t.Errorf("%s: aliases are no harm: %v", name, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(deployment))
+	f.Add([]byte("a: &a [*a]\n---\n? [x]\n: y\n"))
+	f.Add([]byte("apiVersion: v1\nkind: List\nitems: [{kind: X}, 1]\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		objects, err := render.Parse(data)
+		if err != nil {
+			return
+		}
+		text, err := render.YAML(objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := render.Parse(text)
+		if err != nil {
+			t.Fatalf("%v in what was written:\n%s", err, text)
+		}
+		if diff := cmp.Diff(objects, again); diff != "" {
+			t.Errorf("written and read again: %s", diff)
+		}
+	})
 }
 
 func TestRenderBounds(t *testing.T) {

@@ -152,6 +152,10 @@ func (f kustomizeFS) ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkAliases(clean, data); err != nil {
+		f.refused = cmp.Or(f.refused, configuration(err))
+		return nil, err
+	}
 	if isKustomization(clean) {
 		if err := vet(clean, data); err != nil {
 			f.refused = cmp.Or(f.refused, err)
