@@ -143,7 +143,7 @@ func (m *Module) run(ctx context.Context, in *Input, at time.Time) (answers, err
 		done <- outcome{a, err}
 	}()
 
-	o, why := watch(ctx, done)
+	o, why := watch(ctx, done, heapBytes)
 	if why == nil {
 		return o.answers, o.err
 	}
@@ -158,12 +158,12 @@ func (m *Module) run(ctx context.Context, in *Input, at time.Time) (answers, err
 }
 
 // watch waits for the outcome, or says why it no longer may.
-func watch(ctx context.Context, done <-chan outcome) (outcome, error) {
+func watch(ctx context.Context, done <-chan outcome, heap func() uint64) (outcome, error) {
 	deadline := time.NewTimer(EvalTimeout)
 	defer deadline.Stop()
 	sample := time.NewTicker(sampleEvery)
 	defer sample.Stop()
-	before := heapBytes()
+	before := heap()
 	for {
 		select {
 		case o := <-done:
@@ -173,7 +173,7 @@ func watch(ctx context.Context, done <-chan outcome) (outcome, error) {
 		case <-deadline.C:
 			return outcome{}, errTooLong
 		case <-sample.C:
-			now := heapBytes()
+			now := heap()
 			if now > before+EvalMemory {
 				return outcome{}, errTooBig
 			}

@@ -3,7 +3,6 @@ package policy
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -126,30 +125,35 @@ func TestFailClosed(t *testing.T) {
 	}
 }
 
-// TestMemoryIsWatched: not parallel, because memory is the whole process's.
+// TestMemoryIsWatched plays the heap's sizes, one a look.
 func TestMemoryIsWatched(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	got := make(chan error, 1)
-	go func() {
-		_, err := watch(ctx, nil)
-		got <- err
-	}()
-	var keep [][]byte
-	for range 10 { // 100 MiB at a time until it is noticed, at most 1 GiB
-		select {
-		case err := <-got:
-			if !errors.Is(err, errTooBig) {
-				t.Errorf("want %v, got %v", errTooBig, err)
-			}
-			return
-		case <-time.After(sampleEvery):
-			keep = append(keep, make([]byte, 100<<20))
-			runtime.KeepAlive(keep)
-		}
+	t.Parallel()
+	const base = 1 << 30
+	cases := map[string]struct {
+		reason string
+		sizes  []uint64
+		want   error
+	}{
+		"grows":            {"past the bound", []uint64{base, base + EvalMemory, base + EvalMemory + 1}, errTooBig},
+		"up to the bound":  {"and no further", []uint64{base, base + EvalMemory}, errTooLong},
+		"garbage at first": {"what was collected meanwhile hides no growth", []uint64{base, base / 2, base/2 + EvalMemory + 1}, errTooBig},
 	}
-	runtime.KeepAlive(keep)
-	t.Errorf("%d MiB were not noticed", 100*len(keep))
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			look := 0
+			heap := func() uint64 {
+				look++
+				return tc.sizes[min(look, len(tc.sizes))-1]
+			}
+			if _, err := watch(t.Context(), nil, heap); !errors.Is(err, tc.want) {
+				t.Errorf("%s: want %v, got %v", tc.reason, tc.want, err)
+			}
+		})
+	}
+	if heapBytes() == 0 {
+		t.Error("the runtime doesn't tell the size of the heap")
+	}
 }
 
 // doubling assigns s0 … sN, each twice as long as the one before.
