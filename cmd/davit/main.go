@@ -1,0 +1,53 @@
+// Command davit is the program: server, agent and command line in one binary. It alone touches the process;
+// everything else is in package cli.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/davit-cd/davit/internal/api"
+	"github.com/davit-cd/davit/internal/cli"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	p := cli.Process{
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Version: version(),
+	}
+	if dir, err := os.UserConfigDir(); err == nil {
+		p.ConfigDir = dir
+	}
+	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) { //nolint:gosec // a descriptor is a small number
+		if columns, _, err := term.GetSize(fd); err == nil {
+			p.Columns = columns
+		}
+	}
+	return cli.Execute(ctx, p)
+}
+
+func version() api.Version {
+	v := api.Version{Version: "development", Go: runtime.Version()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if info.Main.Version != "" && info.Main.Version != "(devel)" {
+		v.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v.Commit = s.Value
+		}
+	}
+	return v
+}

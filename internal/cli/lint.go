@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/davit-cd/davit/internal/promo"
+	"github.com/davit-cd/davit/internal/spec"
+)
+
+func (a *app) language() (Language, error) {
+	if a.Language == nil {
+		return nil, promo.Errorf(promo.CodeConfiguration, "this binary does not know the language")
+	}
+	return a.Language, nil
+}
+
+func (a *app) lintCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "lint FILE|DIR…",
+		Short:   "Check definitions without a server; every problem at once",
+		Example: "  davit lint pipelines/\n  davit lint checkout.yaml --output json",
+		Args:    usage(cobra.MinimumNArgs(1)),
+		RunE: func(_ *cobra.Command, args []string) error {
+			l, err := a.language()
+			if err != nil {
+				return err
+			}
+			files, err := a.readFiles(args)
+			if err != nil {
+				return err
+			}
+			var parsed []*spec.File
+			problems := spec.Diagnostics{}
+			for _, f := range files {
+				if strings.HasSuffix(f.Path, ".rego") {
+					continue
+				}
+				file, diagnostics := l.Parse(f.Path, []byte(f.Content))
+				parsed, problems = append(parsed, file), append(problems, diagnostics...)
+			}
+			problems = append(problems, l.Check(parsed, nil)...)
+			if err := a.show(problems, func() error { return problems.Format(a.Stdout) }); err != nil {
+				return err
+			}
+			if problems.HasErrors() {
+				return errNo{}
+			}
+			if a.output == "" {
+				a.say("%d files, no problem", len(parsed))
+			}
+			return nil
+		},
+	}
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "explain [STEP]",
+		Short:   "Describe a step type, or list them all",
+		Example: "  davit explain\n  davit explain Sync",
+		Args:    usage(cobra.MaximumNArgs(1)),
+		RunE: func(_ *cobra.Command, args []string) error {
+			l, err := a.language()
+			if err != nil {
+				return err
+			}
+			text, err := l.Explain(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			return a.print("%s", strings.TrimRight(text, "\n"))
+		},
+	}
+}
+
+func (a *app) schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "schema",
+		Short:   "Print the JSON Schema of definitions, for editors",
+		Example: "  davit schema > davit.schema.json",
+		Args:    usage(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			l, err := a.language()
+			if err != nil {
+				return err
+			}
+			schema, err := l.Schema()
+			if err != nil {
+				return err
+			}
+			return a.print("%s", strings.TrimRight(string(schema), "\n"))
+		},
+	}
+}
