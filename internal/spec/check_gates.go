@@ -40,7 +40,7 @@ func (s *stageCheck) gates() {
 		case p.step.Type == typeUpdate || p.step.Type == typeRevert:
 			changed = true
 		case p.step.Type == typeApproval || p.step.Type == typePolicy:
-			if !changed && blind == "" {
+			if blind = ""; !changed { // a later gate that saw the change makes up for it
 				blind = p.step.Name
 			}
 		case p.step.Type == typeMerge && blind != "":

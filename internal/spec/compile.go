@@ -35,6 +35,9 @@ func (l *Language) Compile(defs *Definitions, pipeline string, in Request) (*pla
 	if err := l.checkOne(defs, doc).Err(); err != nil {
 		return nil, err
 	}
+	if err := sound(defs, doc); err != nil {
+		return nil, err
+	}
 	spec, _ := defs.Pipeline(project, name)
 	inputs, err := values(spec.Inputs, in.Inputs)
 	if err != nil {
@@ -42,6 +45,39 @@ func (l *Language) Compile(defs *Definitions, pipeline string, in Request) (*pla
 	}
 	c := &compiler{lang: l, defs: defs, doc: doc, spec: spec, project: project}
 	return c.compile(inputs, in)
+}
+
+// sound refuses to build on documents that Parse found errors in. All of them are there: the pipeline was checked.
+func sound(defs *Definitions, doc *Document) error {
+	project := doc.Metadata.Project
+	spec, ok := doc.Spec.(*PipelineSpec)
+	used := []*Document{doc}
+	add := func(kind, name string) {
+		d, has := defs.Document(kind, project, name)
+		ok = ok && has
+		used = append(used, d)
+	}
+	if ok {
+		add(KindService, spec.Service)
+		service, has := defs.Service(project, spec.Service)
+		if ok = ok && has; ok {
+			add(KindRepository, service.Repository)
+		}
+		for i := range spec.Stages {
+			if env := spec.Stages[i].Environment; env != "" {
+				add(KindEnvironment, env)
+			}
+		}
+	}
+	if !ok {
+		return promo.Errorf(promo.CodeConfiguration, "pipeline %q is incomplete", doc.ID()).WithHint("lint it and apply it again")
+	}
+	for _, d := range used {
+		if d.broken {
+			return promo.Errorf(promo.CodeConfiguration, "%s %q has errors", nounOf(d.Kind), d.ID()).WithHint("lint %s and apply it again", d.File())
+		}
+	}
+	return nil
 }
 
 // compiler holds what all parts of one compilation share. The pipeline has been checked.

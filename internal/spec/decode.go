@@ -87,6 +87,9 @@ func (d *decoder) field(v any, out reflect.Value, path string, f *field) {
 		return
 	}
 	if text, ok := v.(string); ok && d.uses != nil && expression.Has(text) {
+		if len(f.enum) > 0 {
+			d.report(path, "value", fmt.Sprintf("%s can't be an expression", f.name), "it shapes the stage; write one of "+strings.Join(f.allowed(), ", "))
+		}
 		return // known only when it runs
 	}
 	d.limits(out, path, f)

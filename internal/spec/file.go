@@ -30,6 +30,9 @@ type Document struct {
 	// JSON is the document's content, comments aside.
 	JSON json.RawMessage
 
+	// broken is true where Parse found an error in it; such a document is never compiled.
+	broken bool
+
 	file  *File
 	nodes map[string]*yaml.Node // values by path, such as spec.stages[0].name
 	keys  map[string]*yaml.Node // keys by the path of their value

@@ -71,7 +71,7 @@ func (l *Language) document(f *File, root *yaml.Node, diags *Diagnostics) *Docum
 	if len(root.Content) == 0 {
 		return nil
 	}
-	top := root.Content[0]
+	top, before := root.Content[0], len(*diags)
 	doc := &Document{file: f, Line: top.Line, nodes: map[string]*yaml.Node{}, keys: map[string]*yaml.Node{}}
 	if top.Kind == yaml.ScalarNode && top.ShortTag() == "!!null" {
 		return nil // an empty document between two separators
@@ -98,6 +98,7 @@ func (l *Language) document(f *File, root *yaml.Node, diags *Diagnostics) *Docum
 		d.report("", "required", `"spec" is missing`, "add spec:")
 	}
 	doc.Spec = spec
+	doc.broken = (*diags)[before:].HasErrors()
 	return doc
 }
 

@@ -1,6 +1,7 @@
 package spec_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
@@ -8,9 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/davit-cd/davit/internal/plan"
+	"github.com/davit-cd/davit/internal/promo"
 	"github.com/davit-cd/davit/internal/spec"
 )
 
@@ -129,24 +133,192 @@ func golden(t *testing.T, path string, got []byte) {
 
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	inputs := map[string]map[string]any{"quickstart": {"version": "v1.2.3"}}
-	for name, in := range inputs {
+	cases := map[string]struct {
+		reason   string
+		file     string
+		pipeline string
+		in       spec.Request
+	}{
+		"quickstart": {"the way of a release", "quickstart", "default/checkout", spec.Request{Inputs: map[string]any{"version": "v1.2.3"}}},
+		"groups":     {"groups, folded edits, retries, strategies, defaults of inputs", "groups", "shop", spec.Request{}},
+		"once":       {"changes once and per wave", "once", "default/shop", spec.Request{}},
+		"only":       {"one target only: its wave remains, other stages are skipped", "quickstart", "checkout", spec.Request{Only: []string{"eu-west"}, Inputs: map[string]any{"version": "v2.0.0"}, Trigger: map[string]any{"type": "manual", "name": "by-hand"}}},
+	}
+	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := spec.New(types())
-			f, diags := load(t, l, filepath.Join("testdata", "ok", name+".yaml"))
+			f, diags := load(t, l, filepath.Join("testdata", "ok", tc.file+".yaml"))
 			if diags.HasErrors() {
 				t.Fatal(diags.Strings())
 			}
-			p, err := l.Compile(spec.NewDefinitions(f), "default/checkout", spec.Request{Inputs: in})
+			p, err := l.Compile(base(t, l).With(f), tc.pipeline, tc.in)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("%s: %v", tc.reason, err)
 			}
 			b, err := json.MarshalIndent(p, "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
 			golden(t, filepath.Join("testdata", "plan", name+".json"), append(b, '\n'))
+			again, err := l.Compile(base(t, l).With(f), tc.pipeline, tc.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h1, h2 := hash(t, p), hash(t, again); h1 != h2 {
+				t.Errorf("two compilations differ: %s, %s", h1, h2)
+			}
 		})
+	}
+}
+
+func hash(t *testing.T, p *plan.Plan) string {
+	t.Helper()
+	h, err := p.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestCompileErrors(t *testing.T) {
+	t.Parallel()
+	l := spec.New(types())
+	f, _ := load(t, l, "testdata/ok/quickstart.yaml")
+	g, _ := load(t, l, "testdata/ok/groups.yaml")
+	all := base(t, l).With(f, g)
+	good := map[string]any{"version": "v1.2.3"}
+	cases := map[string]struct {
+		reason   string
+		defs     *spec.Definitions
+		pipeline string
+		in       spec.Request
+		code     promo.Code
+		want     string
+	}{
+		"Pipeline": {"unknown pipelines are named with the nearest", all, "chekout", spec.Request{}, promo.CodeNotFound, `did you mean "checkout"?`},
+		"Project":  {"projects keep to themselves", all, "other/checkout", spec.Request{Inputs: good}, promo.CodeNotFound, `project "other" has no pipeline`},
+		"Missing":  {"required inputs are required", all, "checkout", spec.Request{}, promo.CodeConfiguration, `input "version" is required`},
+		"Pattern":  {"the whole value must match", all, "checkout", spec.Request{Inputs: map[string]any{"version": "v1.2.3-rc1"}}, promo.CodeConfiguration, "does not match"},
+		"Unknown":  {"unknown inputs are errors", all, "checkout", spec.Request{Inputs: map[string]any{"versoin": "v1.2.3"}}, promo.CodeConfiguration, `did you mean "version"?`},
+		"Type":     {"inputs keep their type", all, "shop", spec.Request{Inputs: map[string]any{"n": "many"}}, promo.CodeConfiguration, "must be a number"},
+		"Choice":   {"choices are closed", all, "shop", spec.Request{Inputs: map[string]any{"size": "xl"}}, promo.CodeConfiguration, "allowed are s, m"},
+		"Target":   {"targets exist", all, "checkout", spec.Request{Inputs: good, Only: []string{"us-eats"}}, promo.CodeConfiguration, `did you mean "us-east"?`},
+		"Changed":  {"what was taken away since the pipeline was applied", all.Without(spec.KindEnvironment, "default", "prod"), "checkout", spec.Request{Inputs: good}, promo.CodeConfiguration, `unknown environment "prod"`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := l.Compile(tc.defs, tc.pipeline, tc.in)
+			if err == nil || promo.CodeOf(err) != tc.code || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: got %v (%s), want %q (%s)", tc.reason, err, promo.CodeOf(err), tc.want, tc.code)
+			}
+		})
+	}
+}
+
+// TestNoSecretsNoYAML looks at the whole plan: names of secrets may be in it, and nothing of the connector.
+func TestNoSecretsNoYAML(t *testing.T) {
+	t.Parallel()
+	l := spec.New(types())
+	f, _ := load(t, l, "testdata/ok/quickstart.yaml")
+	p, err := l.Compile(spec.NewDefinitions(f), "checkout", spec.Request{Inputs: map[string]any{"version": "v1.2.3"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, never := range []string{"prom-token", "prometheus.monitoring", "apiVersion"} {
+		if strings.Contains(string(b), never) {
+			t.Errorf("plan holds %q", never)
+		}
+	}
+}
+
+// TestStored checks that a document's own text, kept by the store, means the same as the file it came from.
+func TestStored(t *testing.T) {
+	t.Parallel()
+	l := spec.New(types())
+	for _, path := range files(t, "ok/*.yaml") {
+		f, _ := load(t, l, path)
+		for _, doc := range f.Documents {
+			again, diags := l.Parse("stored", []byte(doc.Text))
+			if len(diags) > 0 || len(again.Documents) != 1 {
+				t.Fatalf("%s, line %d: %d documents, %v\n%s", path, doc.Line, len(again.Documents), diags.Strings(), doc.Text)
+			}
+			if diff := cmp.Diff(string(doc.JSON), string(again.Documents[0].JSON)); diff != "" {
+				t.Errorf("%s: %s", path, diff)
+			}
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	seed(f)
+	f.Fuzz(func(t *testing.T, src []byte) {
+		file, diags := spec.New(types()).Parse("fuzz.yaml", src)
+		inPlace(t, diags, src)
+		for _, doc := range file.Documents {
+			if doc.Line < 1 {
+				t.Errorf("document in line %d", doc.Line)
+			}
+		}
+	})
+}
+
+func FuzzCompile(f *testing.F) {
+	seed(f)
+	f.Fuzz(func(t *testing.T, src []byte) {
+		l := spec.New(types())
+		files, diags := l.Lint([]spec.Source{{Name: "fuzz.yaml", Text: src}}, nil)
+		inPlace(t, diags, src)
+		defs := spec.NewDefinitions(files...)
+		for _, doc := range defs.Documents(spec.KindPipeline) {
+			p, err := l.Compile(defs, doc.ID(), spec.Request{})
+			if err != nil {
+				continue
+			}
+			if _, err := p.Hash(); err != nil {
+				t.Errorf("plan has no hash: %v", err)
+			}
+			for _, s := range p.Stages {
+				if s.Prologue < 0 || s.Prologue > len(s.Nodes) {
+					t.Errorf("prologue %d of %d nodes", s.Prologue, len(s.Nodes))
+				}
+			}
+		}
+	})
+}
+
+func seed(f *testing.F) {
+	f.Helper()
+	for _, pattern := range []string{"testdata/ok/*.yaml", "testdata/err/*.yaml"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, path := range paths {
+			src, err := os.ReadFile(path)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(src)
+		}
+	}
+}
+
+// inPlace demands that every problem lies inside the file and says something.
+func inPlace(t *testing.T, diags spec.Diagnostics, src []byte) {
+	t.Helper()
+	lines := bytes.Count(src, []byte("\n")) + 1
+	for _, d := range diags {
+		if d.Line < 1 || d.Line > lines || d.Column < 1 || d.EndColumn <= d.Column || d.Msg == "" || d.Rule == "" {
+			t.Errorf("out of place: %+v", d)
+		}
+		if d.Column > utf8.RuneCountInString(d.Source)+1 {
+			t.Errorf("behind its line: %+v", d)
+		}
 	}
 }
