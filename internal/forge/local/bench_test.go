@@ -46,3 +46,26 @@ func BenchmarkGet(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPushWithManyOpen measures a push to the base of 50 open pull requests.
+func BenchmarkPushWithManyOpen(b *testing.B) {
+	w := start(b, nil)
+	c := w.clone("ann")
+	for i := range 50 {
+		branch := fmt.Sprint("b", i)
+		c.git("branch", branch, "origin/main")
+		c.git("switch", "-q", branch)
+		c.git("commit", "-q", "--allow-empty", "-m", branch)
+	}
+	c.git("push", "-q", "origin", "--all")
+	for i := range 50 {
+		w.propose(fmt.Sprint("b", i))
+	}
+	c.git("switch", "-q", "main")
+	for b.Loop() {
+		b.StopTimer()
+		c.git("commit", "-q", "--allow-empty", "-m", "x")
+		b.StartTimer()
+		c.git("push", "-q", "origin", "HEAD:main")
+	}
+}

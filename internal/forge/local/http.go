@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/davit-cd/davit/internal/promo"
 )
@@ -21,6 +22,19 @@ const (
 
 // maxFetch bounds the request of a fetch: what the client wants and has, for 100,000 refs.
 const maxFetch = 64 << 20
+
+// maxService is how long one request may take: a slow line's clone of a large repository, but not for ever, for there
+// are few slots.
+const maxService = 10 * time.Minute
+
+// limitTime sets the connection's deadlines for this request, whatever the server's are for pages.
+func limitTime(w http.ResponseWriter) {
+	c := http.NewResponseController(w)
+	end := time.Now().Add(maxService)
+	// A writer without deadlines (a recorder in a test) still has the context's.
+	_ = c.SetReadDeadline(end)
+	_ = c.SetWriteDeadline(end)
+}
 
 // call is one request of the smart protocol.
 type call struct {
@@ -59,6 +73,10 @@ func (f *Forge) serve(w http.ResponseWriter, r *http.Request, c call) {
 		f.fail(w, r, err)
 		return
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), maxService)
+	defer cancel()
+	r = r.WithContext(ctx)
+	limitTime(w)
 	select {
 	case f.slots <- struct{}{}:
 		defer func() { <-f.slots }()

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sort"
 	"strings"
 
@@ -167,28 +168,58 @@ func (f *Forge) settleHead(ctx context.Context, r *record, sha string) error {
 	return f.save(ctx, r, e)
 }
 
-// settleBranch settles the open pull requests that a push to branch may have altered.
+// settleBranch settles the open pull requests that a push to branch altered: those that start there, and those
+// whose head it brought into their base. The others are looked at when somebody reads them; looking at all of them
+// at every push would cost most where many are open.
 func (f *Forge) settleBranch(ctx context.Context, repository, branch string) error {
 	defer f.lock(repository)()
-	docs, err := f.openPulls(ctx, repository)
+	open, err := f.openPulls(ctx, repository)
+	if err != nil || len(open) == 0 {
+		return err
+	}
+	heads, err := f.refs(ctx, repository)
 	if err != nil {
 		return err
 	}
-	var heads map[string]string
-	for _, r := range docs {
-		if r.Head != branch && r.Base != branch {
+	reached, err := f.reached(ctx, repository, open, branch, heads[branch])
+	if err != nil {
+		return err
+	}
+	for _, r := range open {
+		if r.Head != branch && !reached[r.Number] {
 			continue
-		}
-		if heads == nil {
-			if heads, err = f.refs(ctx, repository); err != nil {
-				return err
-			}
 		}
 		if err := f.settle(ctx, r, heads); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// reached returns the numbers of those pull requests into branch whose head is in its history.
+func (f *Forge) reached(ctx context.Context, repository string, open []*record, branch, head string) (map[int]bool, error) {
+	args := []string{"for-each-ref", "--merged=" + head, "--format=%(refname)"}
+	before := len(args)
+	for _, r := range open {
+		if r.Base == branch {
+			args = append(args, fmt.Sprintf("refs/pull/%d/head", r.Number))
+		}
+	}
+	if head == "" || len(args) == before {
+		return nil, nil //nolint:nilnil // none
+	}
+	out, err := f.git.run(ctx, f.path(repository), nil, args...)
+	if err != nil {
+		return nil, err
+	}
+	numbers := map[int]bool{}
+	for ref := range strings.FieldsSeq(out) {
+		var n int
+		if _, err := fmt.Sscanf(ref, "refs/pull/%d/head", &n); err == nil {
+			numbers[n] = true
+		}
+	}
+	return numbers, nil
 }
 
 // openPulls reads every open pull request of a repository.
