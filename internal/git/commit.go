@@ -88,16 +88,18 @@ func parsePerson(s string) person {
 	return person{name: name, email: mail, when: time.Unix(n, 0).UTC()}
 }
 
-// operationOf finds the trailer in the last paragraph of a message.
+// operationOf finds the trailer in the last paragraph of a message. The last one counts: ours is put after whatever
+// the message says.
 func operationOf(message string) string {
 	message = strings.TrimRight(message, "\n")
 	last := message[strings.LastIndex(message, "\n\n")+1:]
+	operation := ""
 	for line := range strings.SplitSeq(last, "\n") {
 		if value, ok := strings.CutPrefix(line, trailer+": "); ok {
-			return strings.TrimSpace(value)
+			operation = strings.TrimSpace(value)
 		}
 	}
-	return ""
+	return operation
 }
 
 // messageOf adds the trailer to the message, in the paragraph of trailers where there is one.

@@ -160,10 +160,10 @@ func (r *Repo) unknownCommit(id plumbing.Hash, err error) error {
 }
 
 func (r *Repo) fetchCommit(ctx context.Context, id plumbing.Hash) error {
-	if r.isWhole(id) && r.s.has(id) {
+	if _, err := r.s.commit(id); err == nil && r.isWhole(id) {
 		return nil // another did it meanwhile
 	}
-	req := fetchRequest{wants: []plumbing.Hash{id}, haves: r.haves(), depth: 1, filter: "blob:none"}
+	req := fetchRequest{wants: []plumbing.Hash{id}, haves: r.havesBut(id), depth: 1, filter: "blob:none"}
 	ok, err := r.byID(ctx, id)
 	switch {
 	case err != nil:
@@ -192,7 +192,7 @@ func (r *Repo) history(ctx context.Context, id plumbing.Hash) (*commit, error) {
 		return c, err
 	}
 	_, err = r.once(ctx, "history "+id.String(), func() error {
-		if r.s.has(id) {
+		if _, err := r.s.commit(id); err == nil {
 			return nil
 		}
 		if ok, err := r.byID(ctx, id); err != nil || !ok {
@@ -204,7 +204,7 @@ func (r *Repo) history(ctx context.Context, id plumbing.Hash) (*commit, error) {
 		}
 		req := fetchRequest{wants: []plumbing.Hash{id}, depth: historyStep, filter: "tree:0"}
 		if !caps.fetchHas("filter") {
-			req.haves = r.haves() // so that at least the trees and files that are here stay away
+			req.haves = r.havesBut(id) // so that at least the trees and files that are here stay away
 		}
 		_, err = r.fetchMemory(ctx, req)
 		return err
@@ -228,7 +228,6 @@ func (r *Repo) ensureRange(ctx context.Context, head plumbing.Hash, n int) error
 	if err != nil || !ok {
 		return err
 	}
-	haves := slices.DeleteFunc(r.haves(), func(h plumbing.Hash) bool { return h == head }) // who has the head gets nothing
-	_, err = r.fetchMemory(ctx, fetchRequest{wants: []plumbing.Hash{head}, haves: haves, depth: n, filter: "blob:none"})
+	_, err = r.fetchMemory(ctx, fetchRequest{wants: []plumbing.Hash{head}, haves: r.havesBut(head), depth: n, filter: "blob:none"})
 	return err
 }

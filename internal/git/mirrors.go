@@ -175,6 +175,7 @@ func (m *Mirrors) Close() error {
 	for _, r := range m.repos {
 		errs = append(errs, r.close())
 	}
-	errs = append(errs, m.lock.Close())
+	// Unlocked before it is closed: a program that is being started may hold a copy of the descriptor for a moment.
+	errs = append(errs, unix.Flock(int(m.lock.Fd()), unix.LOCK_UN), m.lock.Close()) //nolint:gosec // descriptors are small
 	return errors.Join(errs...)
 }

@@ -191,10 +191,11 @@ func (p *packReader) resolve() (map[plumbing.Hash]object, error) {
 			open = append(open, e)
 		}
 	}
-	for external := false; len(open) > 0; {
+	inside := func(plumbing.Hash) (object, error) { return object{}, errMissing }
+	for find, external := inside, false; len(open) > 0; {
 		left := open[:0]
 		for _, e := range open {
-			ok, err := p.patch(e, external)
+			ok, err := p.patch(e, find)
 			if err != nil {
 				return nil, err
 			}
@@ -206,11 +207,10 @@ func (p *packReader) resolve() (map[plumbing.Hash]object, error) {
 			if external {
 				return nil, promo.Errorf(promo.CodeConnectivity, "pack holds deltas on each other")
 			}
-			external = true // nothing inside helps: now ask what is outside
-			open = left
+			find, external = p.base, true // nothing inside helps: now ask what is outside
 			continue
 		}
-		open, external = left, false
+		open, find, external = left, inside, false
 	}
 	out := make(map[plumbing.Hash]object, len(p.byID))
 	for id, e := range p.byID {
@@ -219,22 +219,25 @@ func (p *packReader) resolve() (map[plumbing.Hash]object, error) {
 	return out, nil
 }
 
-func (p *packReader) patch(e *entry, external bool) (bool, error) {
-	base, ok := p.at[e.ofs], e.ofs != 0
-	if !ok {
-		base = p.byID[e.ref]
-	} else if base == nil {
-		return false, promo.Errorf(promo.CodeConnectivity, "pack holds a delta on nothing")
+// patch makes an entry whole if what it builds on is there; find looks outside of the pack.
+func (p *packReader) patch(e *entry, find func(plumbing.Hash) (object, error)) (bool, error) {
+	base := p.byID[e.ref]
+	if e.ofs != 0 {
+		if base = p.at[e.ofs]; base == nil {
+			return false, promo.Errorf(promo.CodeConnectivity, "pack holds a delta on nothing")
+		}
 	}
 	var on object
 	switch {
 	case base != nil && base.done:
 		on = base.object
-	case base != nil || !external:
+	case base != nil:
 		return false, nil
 	default:
 		var err error
-		if on, err = p.base(e.ref); err != nil {
+		if on, err = find(e.ref); errors.Is(err, errMissing) {
+			return false, nil
+		} else if err != nil {
 			return false, err
 		}
 	}

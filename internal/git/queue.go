@@ -72,7 +72,7 @@ func (r *Repo) drain(branch string, q *queue) {
 	defer r.work.Done()
 	for {
 		r.mu.Lock()
-		n := min(len(q.waiting), maxBatch)
+		n := together(q.waiting)
 		batch := slices.Clone(q.waiting[:n])
 		q.waiting = slices.Delete(q.waiting, 0, n)
 		if n == 0 {
@@ -83,6 +83,16 @@ func (r *Repo) drain(branch string, q *queue) {
 		r.mu.Unlock()
 		r.land(branch, batch)
 	}
+}
+
+// together is how many of the waiting go in one push: a branch that is made anew is nobody else's business.
+func together(waiting []*job) int {
+	for i, j := range waiting[:min(len(waiting), maxBatch)] {
+		if j.req.Rebuild {
+			return max(i, 1)
+		}
+	}
+	return min(len(waiting), maxBatch)
 }
 
 // land brings a batch to its end: every job has an outcome afterwards.
@@ -132,31 +142,28 @@ func batchContext(batch []*job, limit time.Duration) (context.Context, context.C
 }
 
 // start is where a batch begins: the commit to build on, and what the branch is at (zero if it does not exist).
-type start struct {
-	on, old plumbing.Hash
-	// fresh says that the server was asked just now.
-	fresh bool
-}
+type start struct{ on, old plumbing.Hash }
 
 // landTogether builds the batch's commits on the branch's head and pushes them in one pack. The first try takes
 // the head as it was last seen; a refused compare-and-set asks the server and does everything again.
 func (r *Repo) landTogether(ctx context.Context, branch string, batch []*job) error {
-	look := false
+	at, known := r.remembered(branch, batch[0].req)
 	var last error
 	for attempt := range maxAttempts {
-		if err := pause(ctx, attempt); err != nil {
+		err := pause(ctx, attempt)
+		if err == nil && !known {
+			at, err = r.ask(ctx, branch, batch[0].req)
+		}
+		if err != nil {
 			return wireError(ctx, r.c.url, err)
 		}
-		at, err := r.startOf(ctx, branch, batch, look)
-		if err != nil {
-			return err
-		}
 		head, objects := r.build(ctx, at, batch)
-		if !at.fresh && anyDoubtful(batch) {
-			look = true
-			if now, err := r.startOf(ctx, branch, batch, true); err != nil {
+		if known && anyDoubtful(batch) {
+			now, err := r.ask(ctx, branch, batch[0].req)
+			if err != nil {
 				return err
-			} else if now.on != at.on || now.old != at.old {
+			}
+			if now != at {
 				at = now
 				head, objects = r.build(ctx, at, batch)
 			}
@@ -168,7 +175,7 @@ func (r *Repo) landTogether(ctx context.Context, branch string, batch []*job) er
 		if !errors.Is(err, errRace) {
 			return err
 		}
-		look, last = true, err
+		known, last = false, err
 	}
 	return promo.Errorf(promo.CodeConflict, "branch %q of repository %q moved %d times while the change was made: %s",
 		branch, r.name, maxAttempts, serverText(last.Error()))
@@ -200,22 +207,26 @@ func pause(ctx context.Context, attempt int) error {
 	}
 }
 
-// startOf finds where a batch begins. With look, and where nothing is remembered, the server is asked.
-func (r *Repo) startOf(ctx context.Context, branch string, batch []*job, look bool) (start, error) {
-	req := batch[0].req
-	baseIsCommit := plumbing.IsHash(req.Base)
-	if !look && !req.Rebuild {
-		r.mu.Lock()
-		at, ok := r.seen[branch]
-		r.mu.Unlock()
-		if ok {
-			return start{on: at, old: at}, nil
-		}
-		if baseIsCommit {
-			return start{on: plumbing.NewHash(req.Base)}, nil // that the branch is new is for the server to say
-		}
+// remembered says where a batch begins as far as it is known without asking; compare-and-set guards it.
+func (r *Repo) remembered(branch string, req ChangeRequest) (start, bool) {
+	r.mu.Lock()
+	at, ok := r.seen[branch]
+	r.mu.Unlock()
+	switch {
+	case req.Rebuild:
+		return start{}, false
+	case ok:
+		return start{on: at, old: at}, true
+	case plumbing.IsHash(req.Base):
+		return start{on: plumbing.NewHash(req.Base)}, true // that the branch is new is for the server to say
 	}
+	return start{}, false
+}
+
+// ask asks the server where a batch begins.
+func (r *Repo) ask(ctx context.Context, branch string, req ChangeRequest) (start, error) {
 	branches := []string{branch}
+	baseIsCommit := plumbing.IsHash(req.Base)
 	if req.Base != "" && !baseIsCommit {
 		branches = append(branches, req.Base)
 	}
@@ -228,9 +239,9 @@ func (r *Repo) startOf(ctx context.Context, branch string, batch []*job, look bo
 	case req.Rebuild:
 		return r.startRebuilt(ctx, req, heads)
 	case exists:
-		return start{on: at, old: at, fresh: true}, nil
+		return start{on: at, old: at}, nil
 	case baseIsCommit:
-		return start{on: plumbing.NewHash(req.Base), fresh: true}, nil
+		return start{on: plumbing.NewHash(req.Base)}, nil
 	case req.Base == "":
 		return start{}, r.noBranch(branch)
 	}
@@ -238,7 +249,7 @@ func (r *Repo) startOf(ctx context.Context, branch string, batch []*job, look bo
 	if !ok {
 		return start{}, r.noBranch(req.Base)
 	}
-	return start{on: base, fresh: true}, nil
+	return start{on: base}, nil
 }
 
 // startRebuilt begins on the base's head where branch and base have changed the same file, else on the branch.
@@ -249,13 +260,13 @@ func (r *Repo) startRebuilt(ctx context.Context, req ChangeRequest, heads map[st
 	}
 	at, exists := heads[req.Branch]
 	if !exists {
-		return start{on: base, fresh: true}, nil
+		return start{on: base}, nil
 	}
 	clash, err := r.clash(ctx, base, at)
 	if err != nil || !clash {
-		return start{on: at, old: at, fresh: true}, err
+		return start{on: at, old: at}, err
 	}
-	return start{on: base, old: at, fresh: true}, nil
+	return start{on: base, old: at}, nil
 }
 
 // build makes the commits of a batch, one on the other, and returns the last with all new objects.

@@ -30,6 +30,10 @@ func (r Remote) parse() (*url.URL, error) {
 	if err != nil {
 		return nil, promo.Errorf(promo.CodeConfiguration, "repository %q: its url cannot be read", r.Name)
 	}
+	if u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "file" {
+		return nil, promo.Errorf(promo.CodeConfiguration, "repository %q: its url has scheme %q", r.Name, u.Scheme).
+			WithHint("use https, http or file")
+	}
 	if u.User != nil {
 		return nil, promo.Errorf(promo.CodeConfiguration, "repository %q: its url holds credentials", r.Name).
 			WithHint("name a connector instead")
@@ -38,18 +42,11 @@ func (r Remote) parse() (*url.URL, error) {
 		return nil, promo.Errorf(promo.CodeConfiguration, "repository %q: its url %q has a query or a fragment", r.Name, r.URL)
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
-	switch u.Scheme {
-	case "http", "https":
-		if u.Host == "" || u.Path == "" {
-			return nil, promo.Errorf(promo.CodeConfiguration, "repository %q: url %q has no host or no path", r.Name, r.URL)
-		}
-	case "file":
-		if u.Host != "" || !filepath.IsAbs(u.Path) {
-			return nil, promo.Errorf(promo.CodeConfiguration, "repository %q: url %q is not file:///absolute/path", r.Name, r.URL)
-		}
-	default:
-		return nil, promo.Errorf(promo.CodeConfiguration, "repository %q: url %q has scheme %q", r.Name, r.URL, u.Scheme).
-			WithHint("use https, http or file")
+	switch {
+	case u.Scheme == "file" && (u.Host != "" || !filepath.IsAbs(u.Path)):
+		return nil, promo.Errorf(promo.CodeConfiguration, "repository %q: url %q is not file:///absolute/path", r.Name, r.URL)
+	case u.Scheme != "file" && (u.Host == "" || u.Path == ""):
+		return nil, promo.Errorf(promo.CodeConfiguration, "repository %q: url %q has no host or no path", r.Name, r.URL)
 	}
 	return u, nil
 }

@@ -192,10 +192,11 @@ func (r *Repo) isWhole(id plumbing.Hash) bool {
 	return r.keeps[id] || r.whole[id]
 }
 
-func (r *Repo) haves() []plumbing.Hash {
+// havesBut is what a fetch of id offers to build on: who offers what it wants gets nothing.
+func (r *Repo) havesBut(id plumbing.Hash) []plumbing.Hash {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.offers)
+	return slices.DeleteFunc(slices.Clone(r.offers), func(h plumbing.Hash) bool { return h == id })
 }
 
 // Keep keeps a commit in the mirror, with the files below paths, also after the server has forgotten it.

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"bufio"
 	"bytes"
 	"compress/zlib"
 	"errors"
@@ -14,8 +15,8 @@ import (
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/storage/filesystem"
+	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 
 	"github.com/davit-cd/davit/internal/promo"
 )
@@ -28,6 +29,8 @@ const (
 	maxCommits = 50_000
 	// packFrom is how many new objects are written as one pack instead of as files of their own.
 	packFrom = 64
+	// tooMany packs make upkeep run whatever its limit.
+	tooMany = 1 << 30
 )
 
 // store is the mirror on disk with what is not written yet on top. go-git's storage is not safe for concurrent
@@ -61,8 +64,18 @@ func openStore(dir string, objects cache.Object) (*store, error) {
 			}
 		}
 	}
+	if err := s.sweep(); err != nil {
+		return nil, err
+	}
 	s.reopen()
-	return s, errors.Join(s.sweep(), s.count())
+	if err := s.gs.HasEncodedObject(plumbing.ZeroHash); !errors.Is(err, plumbing.ErrObjectNotFound) {
+		// An index that cannot be read hides every pack: begin anew, all of it can be fetched again.
+		if err := os.RemoveAll(filepath.Join(dir, "objects", "pack")); err != nil {
+			return nil, promo.Errorf(promo.CodeInternal, "mirror: %w", err)
+		}
+		s.reopen()
+	}
+	return s, s.count()
 }
 
 // sweep removes what a crash left half written. The lock file says that nobody else writes here.
@@ -121,20 +134,38 @@ func (s *store) get(id plumbing.Hash) (object, error) {
 	if o, ok := s.fresh[id]; ok {
 		return o, nil
 	}
+	o, err := s.read(id)
+	if err == nil {
+		return o, nil
+	}
+	if !errors.Is(err, plumbing.ErrObjectNotFound) {
+		s.torn(id)
+	}
+	return object{}, fmt.Errorf("%w: %s: %w", errMissing, id, err)
+}
+
+func (s *store) read(id plumbing.Hash) (object, error) {
 	enc, err := s.gs.EncodedObject(plumbing.AnyObject, id)
 	if err != nil {
-		return object{}, fmt.Errorf("%w: %s: %w", errMissing, id, err)
+		return object{}, err
 	}
 	r, err := enc.Reader()
 	if err != nil {
-		return object{}, fmt.Errorf("%w: %s: %w", errMissing, id, err)
+		return object{}, err
 	}
-	defer func() { _ = r.Close() }()
+	defer func() { _ = r.Close() }() // only read
 	data := make([]byte, enc.Size())
-	if _, err := io.ReadFull(r, data); err != nil {
-		return object{}, fmt.Errorf("%w: %s: %w", errMissing, id, err)
+	_, err = io.ReadFull(r, data)
+	return object{kind: enc.Type(), data: data}, err
+}
+
+// torn gets an object that cannot be read out of the way of the one that will be fetched: a file of its own goes
+// at once, a pack with the next upkeep.
+func (s *store) torn(id plumbing.Hash) {
+	name := id.String()
+	if os.Remove(filepath.Join(s.dir, "objects", name[:2], name[2:])) != nil {
+		s.packs = tooMany
 	}
-	return object{kind: enc.Type(), data: data}, nil
 }
 
 func (s *store) has(id plumbing.Hash) bool {
@@ -183,16 +214,16 @@ func (s *store) add(objects map[plumbing.Hash]object) {
 }
 
 // addPack writes a pack that is too large for memory straight to disk. It must not be thin. The lock is not held
-// while it comes in: only files are added, by a storage of its own.
+// while it comes in.
 func (s *store) addPack(pack io.Reader) error {
-	gs := filesystem.NewStorage(osfs.New(s.dir), cache.NewObjectLRU(0))
-	err := packfile.UpdateObjectStorage(gs, pack)
-	if cerr := gs.Close(); err == nil {
-		err = cerr
+	buffered := bufio.NewReaderSize(pack, 1<<20)
+	if _, err := buffered.Peek(1); errors.Is(err, io.EOF) {
+		return nil // the server had nothing to send
 	}
-	if errors.Is(err, packfile.ErrEmptyPackfile) {
-		return nil
-	}
+	err := s.writePack(func(w io.Writer) error {
+		_, err := io.Copy(w, buffered)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -201,6 +232,19 @@ func (s *store) addPack(pack io.Reader) error {
 	s.packs++
 	s.reopen()
 	return nil
+}
+
+// writePack adds a pack with its index to the files. What is known of the files does not change.
+func (s *store) writePack(write func(w io.Writer) error) error {
+	w, err := dotgit.New(osfs.New(s.dir)).NewObjectPack()
+	if err != nil {
+		return err
+	}
+	err = write(w)
+	if cerr := w.Close(); err == nil {
+		err = cerr
+	}
+	return err
 }
 
 // persist writes what is only in memory: few objects as files of their own, many as a pack.

@@ -5,16 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
-	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/davit-cd/davit/internal/promo"
 )
@@ -174,8 +172,11 @@ func (u *inUse) tree(id plumbing.Hash) error {
 			if err := u.tree(n.id); err != nil {
 				return err
 			}
-		case n.mode != filemode.Submodule && !u.seen[n.id] && u.r.s.has(n.id):
-			u.take(n.id)
+		case n.mode == filemode.Submodule || u.seen[n.id] || !u.r.s.has(n.id):
+		default:
+			if _, err := u.r.s.get(n.id); err == nil { // it may be torn
+				u.take(n.id)
+			}
 		}
 	}
 	return nil
@@ -190,7 +191,7 @@ func (s *store) untidy(loose, packs int) bool {
 
 // replace writes the objects as one pack and removes every other file of objects that is older than started.
 func (s *store) replace(ids []plumbing.Hash, started time.Time) error {
-	pack, err := s.writePack(ids)
+	pack, err := s.packAs(ids)
 	if err != nil {
 		return err
 	}
@@ -214,28 +215,23 @@ func (s *store) replace(ids []plumbing.Hash, started time.Time) error {
 	return err
 }
 
-// writePack writes a pack beside the others and returns its name without the ending. The lock is not held: only
-// files are added, by a storage of its own.
-func (s *store) writePack(ids []plumbing.Hash) (name string, err error) {
+// packAs writes the objects as one pack beside the others and returns its name without the ending.
+func (s *store) packAs(ids []plumbing.Hash) (name string, err error) {
 	if len(ids) == 0 {
 		return "", nil
 	}
-	gs := filesystem.NewStorage(osfs.New(s.dir), cache.NewObjectLRU(0))
-	defer func() { _ = gs.Close() }() // nothing is written through it after Close below
-	w, err := gs.PackfileWriter()
-	if err != nil {
-		return "", err
-	}
-	buffered := bufio.NewWriterSize(w, 1<<20)
-	sum, err := writePackTo(buffered, len(ids), func(i int) (newObject, error) {
-		o, err := s.get(ids[i])
-		return newObject{object: o, id: ids[i]}, err
+	var sum plumbing.Hash
+	err = s.writePack(func(w io.Writer) error {
+		buffered := bufio.NewWriterSize(w, 1<<20)
+		var err error
+		sum, err = writePackTo(buffered, len(ids), func(i int) (newObject, error) {
+			o, err := s.get(ids[i])
+			return newObject{object: o, id: ids[i]}, err
+		})
+		if err != nil {
+			return err
+		}
+		return buffered.Flush()
 	})
-	if err == nil {
-		err = buffered.Flush()
-	}
-	if cerr := w.Close(); err == nil {
-		err = cerr
-	}
 	return "pack-" + sum.String(), err
 }
