@@ -27,8 +27,8 @@ type Request struct {
 	Project, Subject, By string
 	// Entity is the kind of thing concerned (pipeline, service, environment …); empty matches sets of any.
 	Entity string
-	// Named says that the sets were named by what asks (a Policy step, a step's policies). A named set that is
-	// not for this event or entity denies; otherwise such a set is passed over.
+	// Named says that what asks named the sets (a Policy step, a step's policies). Named sets are evaluated
+	// whatever event and entity they are for: a gate is never dropped in silence. Others are passed over.
 	Named bool
 	Sets  []Set
 	// Document is the input; Build makes it.
@@ -138,27 +138,20 @@ func (e *Engine) decide(ctx context.Context, r Request, at time.Time) (Decision,
 	}
 	d.InputHash = hash(in.JSON)
 	d.ID = identify(r.Key, d)
-	sets, misplaced := r.concerned()
-	if err := e.evaluate(ctx, &d, sets, in); err != nil {
+	if err := e.evaluate(ctx, &d, r.concerned(), in); err != nil {
 		return Decision{}, nil, err
-	}
-	if len(misplaced) > 0 {
-		d.Deny, d.Allowed = tidy(append(d.Deny, misplaced...)), false
 	}
 	return d, in, nil
 }
 
-// concerned picks the sets for the event and entity; misplaced are the refusals for named sets that are not.
-func (r Request) concerned() (sets []Set, misplaced []string) {
-	for _, s := range r.Sets {
-		switch {
-		case slices.Contains(s.On, r.Event) && (r.Entity == "" || s.Entity == "" || s.Entity == r.Entity):
-			sets = append(sets, s)
-		case r.Named:
-			misplaced = append(misplaced, "policy set \""+s.Name+"\" is for "+s.Entity+" on "+join(s.On)+", not for "+r.Entity+" on "+string(r.Event))
-		}
+// concerned picks the sets for the event and entity.
+func (r Request) concerned() []Set {
+	if r.Named {
+		return r.Sets
 	}
-	return sets, misplaced
+	return slices.DeleteFunc(slices.Clone(r.Sets), func(s Set) bool {
+		return !slices.Contains(s.On, r.Event) || (r.Entity != "" && s.Entity != "" && s.Entity != r.Entity)
+	})
 }
 
 func identify(key string, d Decision) string {

@@ -76,7 +76,7 @@ func TestDecide(t *testing.T) {
 		"another event":     {"passed over", Request{Event: OnSave, Sets: []Set{set("s", OnRun, ActionDeny, no)}}, true, nil, nil, nil},
 		"another entity":    {"passed over", Request{Event: OnRun, Entity: "service", Sets: []Set{set("s", OnRun, ActionDeny, no)}}, true, nil, nil, nil},
 		"its entity":        {"asked", Request{Event: OnRun, Entity: "pipeline", Sets: []Set{set("s", OnRun, ActionDeny, no)}}, false, []string{"no"}, nil, []string{"s"}},
-		"named, misplaced":  {"a gate is never dropped in silence", Request{Event: OnStep, Entity: "pipeline", Named: true, Sets: []Set{set("s", OnRun, ActionDeny, fine)}}, false, []string{`policy set "s" is for pipeline on run, not for pipeline on step`}, nil, nil},
+		"named":             {"whatever its event and entity: a gate is never dropped in silence", Request{Event: OnStep, Entity: "service", Named: true, Sets: []Set{set("s", OnRun, ActionDeny, no)}}, false, []string{"no"}, nil, []string{"s"}},
 		"all are asked":     {"every reason at once", Request{Event: OnRun, Sets: []Set{set("s", OnRun, ActionDeny, no), set("t", OnRun, ActionDeny, `deny["also no"] { true }`)}}, false, []string{"also no", "no"}, nil, []string{"s", "t"}},
 		"does not compile":  {"fail closed", Request{Event: OnRun, Sets: []Set{set("s", OnRun, ActionDeny, `deny if`)}}, false, []string{"…"}, nil, []string{"s"}},
 		"never denies":      {"no deny rule is a mistake", Request{Event: OnRun, Sets: []Set{set("s", OnRun, ActionDeny, `Deny := true`)}}, false, []string{"…"}, nil, []string{"s"}},
