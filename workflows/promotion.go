@@ -52,6 +52,7 @@ func (r *promotion) initial() promo.Promotion {
 		ID: r.in.Run.ID, Project: r.in.Run.Project, Pipeline: r.in.Run.Pipeline, Number: r.in.Run.Number,
 		Service: r.in.Plan.Service.Name, Attempt: r.in.Run.Attempt, Version: r.in.Plan.Release.Version,
 		Inputs: r.in.Plan.Inputs, TriggeredBy: r.in.Run.TriggeredBy.Name, PlanHash: r.in.Run.PlanHash,
+		Automatic: r.in.Automatic, Only: r.in.Only,
 		Phase: promo.PhaseRunning, StartedAt: r.in.Run.StartedAt, Sequence: r.in.Sequence,
 		Stages: make([]promo.Stage, len(r.in.Plan.Stages)),
 	}

@@ -156,6 +156,7 @@ type PinRequest struct {
 // FleetEntry is one application on one target as `davit fleet` lists it.
 type FleetEntry struct {
 	Agent       string           `json:"agent"`
+	Service     string           `json:"service,omitempty"`
 	Target      string           `json:"target"`
 	Environment string           `json:"environment"`
 	Application string           `json:"application"`

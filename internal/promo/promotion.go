@@ -22,6 +22,9 @@ type Promotion struct {
 	TriggeredBy string         `json:"triggeredBy"`
 	PlanHash    string         `json:"planHash"`
 	Phase       Phase          `json:"phase"`
+	// Automatic runs were started by a machine and respect holds; Only restricts a run to these targets.
+	Automatic bool     `json:"automatic,omitempty"`
+	Only      []string `json:"only,omitempty"`
 	// Message says in one sentence what is being waited for or why it ended.
 	Message    string    `json:"message,omitempty"`
 	Error      *Error    `json:"error,omitempty"`

@@ -1,0 +1,291 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/davit-cd/davit/internal/api"
+	"github.com/davit-cd/davit/internal/catalog"
+	"github.com/davit-cd/davit/internal/policy"
+	"github.com/davit-cd/davit/internal/promo"
+	"github.com/davit-cd/davit/internal/spec"
+	"github.com/davit-cd/davit/internal/store"
+)
+
+// Definitions keeps what is declared in YAML.
+type Definitions struct{ *Engine }
+
+// diagnosed is an error that carries all problems of applied files; REST lists them.
+type diagnosed struct {
+	cause *promo.Error
+	lines []string
+}
+
+// Error returns the summary.
+func (d *diagnosed) Error() string { return d.cause.Error() }
+
+// Unwrap makes the code of the error visible.
+func (d *diagnosed) Unwrap() error { return d.cause }
+
+// Diagnostics lists the problems, "file:line:column: …" each.
+func (d *diagnosed) Diagnostics() []string { return d.lines }
+
+// refused is a refusal by policy; REST answers it with {"deny": [reasons]}.
+type refused struct {
+	cause   *promo.Error
+	reasons []string
+}
+
+// Error returns the reasons in one line.
+func (r *refused) Error() string { return r.cause.Error() }
+
+// Unwrap makes the code of the error visible.
+func (r *refused) Unwrap() error { return r.cause }
+
+// Denials lists the reasons.
+func (r *refused) Denials() []string { return r.reasons }
+
+func denied(reasons []string) error {
+	return &refused{cause: promo.Errorf(promo.CodePolicy, "denied by policy: %s", strings.Join(reasons, "; ")), reasons: reasons}
+}
+
+// Apply checks the files against each other and what is applied, asks the policies bound to saving, and stores
+// all or nothing.
+func (d Definitions) Apply(ctx context.Context, who promo.Principal, req api.ApplyRequest) (api.ApplyResult, error) {
+	v, err := d.Catalog.View(ctx)
+	if err != nil {
+		return api.ApplyResult{}, err
+	}
+	files, modules, warnings, err := d.read(req, v)
+	if err != nil {
+		return api.ApplyResult{}, err
+	}
+	next := catalog.View{Generation: v.Generation, Defs: v.Defs.With(files...), Modules: map[string][]byte{}}
+	for k, m := range v.Modules {
+		next.Modules[k] = m
+	}
+	for p, m := range modules {
+		next.Modules[req.Project+"/"+p] = m
+	}
+	more, err := d.checkApplied(ctx, who, req.Project, files, next)
+	if err != nil {
+		return api.ApplyResult{}, err
+	}
+	defs, changes := changed(req.Project, files, modules, v)
+	res := api.ApplyResult{Changes: changes, Warnings: append(warnings, more...)}
+	if req.DryRun || len(defs) == 0 {
+		return res, nil
+	}
+	if _, err := d.Store.ApplyDefinitions(ctx, defs, who.Name, v.Generation); err != nil {
+		return api.ApplyResult{}, err
+	}
+	d.Catalog.Invalidate()
+	return res, d.audit(ctx, who, "definition:apply", "definition", req.Project, req.Project, changes)
+}
+
+// read parses and checks every file; all problems come at once.
+func (d Definitions) read(req api.ApplyRequest, v catalog.View) ([]*spec.File, map[string][]byte, []string, error) {
+	var files []*spec.File
+	var diags spec.Diagnostics
+	modules := map[string][]byte{}
+	for _, f := range req.Files {
+		name := path.Clean(f.Path)
+		if strings.HasSuffix(name, ".rego") {
+			modules[name] = []byte(f.Content)
+			continue
+		}
+		parsed, ds := d.Lang.Parse(name, []byte(f.Content))
+		diags = append(diags, ds...)
+		if parsed != nil {
+			for _, doc := range parsed.Documents {
+				if doc.Metadata.Project != req.Project && req.Project != "" {
+					return nil, nil, nil, promo.Errorf(promo.CodeConfiguration, "%s:%d: %s %q is of project %q, applied is project %q",
+						name, doc.Line, doc.Kind, doc.Metadata.Name, doc.Metadata.Project, req.Project)
+				}
+			}
+			files = append(files, parsed)
+		}
+	}
+	if !diags.HasErrors() {
+		diags = append(diags, d.Lang.Check(files, v.Defs)...)
+	}
+	if diags.HasErrors() {
+		err := promo.Errorf(promo.CodeConfiguration, "%d problem(s) in what was to be applied; nothing was", len(diags))
+		return nil, nil, nil, &diagnosed{cause: err, lines: diags.Strings()}
+	}
+	return files, modules, diags.Strings(), nil
+}
+
+// checkApplied checks what only the server can: policies compile, agents were granted, policies allow the save.
+func (d Definitions) checkApplied(ctx context.Context, who promo.Principal, project string, files []*spec.File, next catalog.View) ([]string, error) {
+	var problems []error
+	var warnings []string
+	for _, f := range files {
+		for _, doc := range f.Documents {
+			switch s := doc.Spec.(type) {
+			case *spec.PolicySetSpec:
+				sets, err := next.PolicySets(doc.Metadata.Project, []string{doc.Metadata.Name}, "")
+				if err == nil {
+					_, err = policy.CompileSet(ctx, sets[0])
+				}
+				problems = append(problems, err)
+			case *spec.EnvironmentSpec:
+				w, err := d.checkAgents(ctx, doc, s)
+				warnings = append(warnings, w...)
+				problems = append(problems, err)
+			}
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		lines := strings.Split(err.Error(), "\n")
+		return nil, &diagnosed{cause: promo.Errorf(promo.CodeConfiguration, "%d problem(s) in what was to be applied; nothing was", len(lines)), lines: lines}
+	}
+	for _, f := range files {
+		for _, doc := range f.Documents {
+			w, err := d.maySave(ctx, who, project, doc, next)
+			if err != nil {
+				return nil, err
+			}
+			warnings = append(warnings, w...)
+		}
+	}
+	return warnings, nil
+}
+
+// checkAgents refuses agents that were not granted to the project; one that does not exist yet is only a warning,
+// for it may be created next.
+func (d Definitions) checkAgents(ctx context.Context, doc *spec.Document, env *spec.EnvironmentSpec) ([]string, error) {
+	var warnings []string
+	for _, t := range env.Targets {
+		a, err := d.Fleet.Agent(ctx, t.Agent)
+		switch {
+		case promo.CodeOf(err) == promo.CodeNotFound && err != nil:
+			warnings = append(warnings, doc.File()+": environment "+doc.Metadata.Name+", target "+t.Name+": agent "+t.Agent+" does not exist yet: davit agent create "+t.Agent)
+		case err != nil:
+			return nil, err
+		case len(a.Projects) > 0 && !slices.Contains(a.Projects, doc.Metadata.Project):
+			return nil, promo.Errorf(promo.CodeAuthorization, "%s: environment %q, target %q: agent %q was not granted to project %q",
+				doc.File(), doc.Metadata.Name, t.Name, t.Agent, doc.Metadata.Project)
+		}
+	}
+	return warnings, nil
+}
+
+// changed lists what differs from what is stored.
+func changed(project string, files []*spec.File, modules map[string][]byte, v catalog.View) ([]store.Definition, []api.DefinitionChange) {
+	stored := map[string]string{}
+	for _, s := range v.Stored {
+		stored[s.Kind+"/"+s.Project+"/"+s.Name] = string(s.Source)
+	}
+	var defs []store.Definition
+	var changes []api.DefinitionChange
+	add := func(def store.Definition) {
+		old, ok := stored[def.Kind+"/"+def.Project+"/"+def.Name]
+		change := "created"
+		switch {
+		case ok && old == string(def.Source):
+			change = "unchanged"
+		case ok:
+			change = "updated"
+		}
+		changes = append(changes, api.DefinitionChange{Kind: def.Kind, Name: def.Name, Change: change})
+		if change != "unchanged" {
+			defs = append(defs, def)
+		}
+	}
+	for _, f := range files {
+		for _, doc := range f.Documents {
+			add(store.Definition{Kind: doc.Kind, Project: doc.Metadata.Project, Name: doc.Metadata.Name, File: doc.File(), Line: doc.Line - 1, Source: []byte(doc.Text)})
+		}
+	}
+	for _, p := range sortedKeys(modules) {
+		add(store.Definition{Kind: catalog.KindModule, Project: project, Name: p, File: p, Source: modules[p]})
+	}
+	return defs, changes
+}
+
+func sortedKeys(m map[string][]byte) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// List returns what is applied in a project.
+func (d Definitions) List(ctx context.Context, _ promo.Principal, f api.DefinitionRef) ([]api.Definition, error) {
+	v, err := d.Catalog.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []api.Definition
+	for _, s := range v.Stored {
+		if s.Project == f.Project && (f.Kind == "" || strings.EqualFold(f.Kind, s.Kind)) && (f.Name == "" || f.Name == s.Name) {
+			out = append(out, definition(s))
+		}
+	}
+	return out, nil
+}
+
+func definition(s store.Definition) api.Definition {
+	return api.Definition{Kind: s.Kind, Project: s.Project, Name: s.Name, Source: string(s.Source), UpdatedBy: s.UpdatedBy, UpdatedAt: s.UpdatedAt}
+}
+
+// Get returns one definition.
+func (d Definitions) Get(ctx context.Context, who promo.Principal, ref api.DefinitionRef) (api.Definition, error) {
+	list, err := d.List(ctx, who, ref)
+	if err != nil {
+		return api.Definition{}, err
+	}
+	if len(list) != 1 {
+		return api.Definition{}, promo.Errorf(promo.CodeNotFound, "project %q has no %s %q", ref.Project, ref.Kind, ref.Name)
+	}
+	return list[0], nil
+}
+
+// Delete takes a definition away, unless others refer to it or a policy denies.
+func (d Definitions) Delete(ctx context.Context, who promo.Principal, ref api.DefinitionRef) error {
+	v, err := d.Catalog.View(ctx)
+	if err != nil {
+		return err
+	}
+	def, err := d.Get(ctx, who, ref)
+	if err != nil {
+		return err
+	}
+	if doc, ok := v.Defs.Document(def.Kind, def.Project, def.Name); ok {
+		if err := d.mayDelete(ctx, who, def.Project, doc, v); err != nil {
+			return err
+		}
+		if err := d.unused(v, def); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Store.DeleteDefinition(ctx, def.Kind, def.Project, def.Name, v.Generation); err != nil {
+		return err
+	}
+	d.Catalog.Invalidate()
+	return d.audit(ctx, who, "definition:delete", def.Kind, def.Name, def.Project, nil)
+}
+
+// unused checks that everything left still refers only to what is there.
+func (d Definitions) unused(v catalog.View, def api.Definition) error {
+	rest := v.Defs.Without(def.Kind, def.Project, def.Name)
+	var files []*spec.File
+	for _, s := range v.Stored {
+		if s.Kind == catalog.KindModule || (s.Kind == def.Kind && s.Project == def.Project && s.Name == def.Name) {
+			continue
+		}
+		if f, ds := d.Lang.Parse(s.File, s.Source); !ds.HasErrors() {
+			files = append(files, f)
+		}
+	}
+	if diags := d.Lang.Check(files, rest); diags.HasErrors() {
+		return &diagnosed{cause: promo.Errorf(promo.CodeConflict, "%s %q is still referred to", def.Kind, def.Name), lines: diags.Strings()}
+	}
+	return nil
+}
