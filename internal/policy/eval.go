@@ -21,11 +21,13 @@ const (
 	// EvalTimeout bounds one evaluation of one module: the language promises that more than 1 s denies.
 	EvalTimeout = time.Second
 	// EvalMemory is how far the heap may grow during one evaluation. Policies of the field need below 10 MiB.
-	EvalMemory = 256 << 20
+	EvalMemory = 512 << 20
 	// MaxInputBytes bounds the input document as JSON.
 	MaxInputBytes = 2 << 20
 
-	// sampleEvery is how often the heap is looked at; ordinary evaluations end before the first look.
+	// sampleAfter keeps ordinary evaluations from being blamed for what the rest of the process allocates: they
+	// end long before, even on a busy machine. sampleEvery is how often the heap is looked at from then on.
+	sampleAfter = 100 * time.Millisecond
 	sampleEvery = 10 * time.Millisecond
 	// grace is what a cancelled evaluation gets to notice; a builtin in the middle of its work may not.
 	grace = 50 * time.Millisecond
@@ -123,7 +125,7 @@ func (e limitError) Error() string { return string(e) }
 const (
 	errTooMuch = limitError("its result has too many values")
 	errTooLong = limitError("it ran longer than 1s")
-	errTooBig  = limitError("it needed more than 256 MiB of memory")
+	errTooBig  = limitError("it needed more than 512 MiB of memory")
 )
 
 // outcome is what the evaluating goroutine hands back.
@@ -161,7 +163,7 @@ func (m *Module) run(ctx context.Context, in *Input, at time.Time) (answers, err
 func watch(ctx context.Context, done <-chan outcome, heap func() uint64) (outcome, error) {
 	deadline := time.NewTimer(EvalTimeout)
 	defer deadline.Stop()
-	sample := time.NewTicker(sampleEvery)
+	sample := time.NewTimer(sampleAfter)
 	defer sample.Stop()
 	before := heap()
 	for {
@@ -178,6 +180,7 @@ func watch(ctx context.Context, done <-chan outcome, heap func() uint64) (outcom
 				return outcome{}, errTooBig
 			}
 			before = min(before, now) // garbage of others was collected meanwhile
+			sample.Reset(sampleEvery)
 		}
 	}
 }

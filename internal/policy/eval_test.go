@@ -104,7 +104,7 @@ func TestFailClosed(t *testing.T) {
 		"a loop, v0":        {"billions of rounds", `deny { x := numbers.range(1, 3000); count([1 | a := x[_]; b := x[_]; c := x[_]; a + b + c == 0]) > 0 }`, "longer than 1s"},
 		"growing a string":  {"doubling 40 times", "deny if {\n" + doubling(40) + "count(s40) == 0\n}", "could not be evaluated"},
 		"one huge replace":  {"a single call", "deny if {\n" + doubling(16) + "t := replace(s16, \"a\", s16)\ncount(t) == 0 }", "could not be evaluated"},
-		"a long result":     {"a flat one", `deny := numbers.range(1, 150000)`, "too many values"},
+		"a long result":     {"too many values, or too slow to make them on a busy machine", `deny := numbers.range(1, 150000)`, "could not be evaluated"},
 		"one huge sequence": {"a single call", `deny if count(numbers.range(1, 1000000000000)) == 0`, "could not be evaluated"},
 	}
 	for name, tc := range cases {
