@@ -223,11 +223,11 @@ func (c *Cluster) autoSync(a *app) {
 		}
 	}
 	retry := policy.Retry
-	c.ask(a, promo.SyncRequest{Revision: s.Revision, InitiatedBy: "automated", Options: promo.SyncOptions{
+	err := c.ask(a, promo.SyncRequest{Revision: s.Revision, InitiatedBy: "automated", Options: promo.SyncOptions{
 		Prune: policy.Prune, ApplyOutOfSyncOnly: policy.ApplyOutOfSyncOnly, CreateNamespace: policy.CreateNamespace,
 		RetryLimit: retry.Limit, RetryBackoff: retry.Wait, RetryFactor: retry.Factor, RetryMax: retry.Max,
 	}})
-	if err := c.save(); err != nil {
-		c.log.Error("state not saved", "error", err)
+	if err != nil { // the next comparison tries again
+		c.log.Error("automated sync not started", "application", a.key(), "error", err)
 	}
 }

@@ -56,8 +56,7 @@ func (c *Cluster) StartSync(_ context.Context, ref promo.ApplicationRef, r promo
 	if r.Revision == "" {
 		r.Revision = a.Spec.Source.TargetRevision
 	}
-	c.ask(a, r)
-	return c.save()
+	return c.ask(a, r)
 }
 
 // Terminate ends the operation under way, if there is one, as Failed.

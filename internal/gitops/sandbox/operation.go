@@ -26,13 +26,19 @@ type request struct {
 	Waves int `json:"waves,omitempty"`
 }
 
-// ask sets an operation. The last operation stays what it was until this one is picked up. The caller holds c.mu.
-func (c *Cluster) ask(a *app, r promo.SyncRequest) {
+// ask sets an operation, if that can be saved. The last operation stays what it was until this one is picked up.
+// The caller holds c.mu.
+func (c *Cluster) ask(a *app, r promo.SyncRequest) error {
 	a.Request = &request{SyncRequest: r}
 	a.Status.PendingOperation = &promo.Operation{ID: r.ID, Revision: r.Revision, InitiatedBy: r.InitiatedBy}
+	if err := c.save(); err != nil {
+		a.Request, a.Status.PendingOperation = nil, nil
+		return err
+	}
 	c.publish(a)
 	key := a.key()
 	c.at("operation "+key, c.clock.Now().Add(c.timings.Pickup), func(ctx context.Context) { c.advance(ctx, key) })
+	return nil
 }
 
 // advance takes an operation one step further: picked up, then applied, perhaps again.

@@ -388,3 +388,25 @@ func TestSyncWaves(t *testing.T) {
 		t.Errorf("the next wave was not written, yet it is %s", second)
 	}
 }
+
+func TestARequestThatCannotBeSavedIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	one := w.commit(map[string]string{"app/s.yaml": service})
+	ref := w.deployed("app", "")
+	if err := os.Mkdir(filepath.Join(w.dir, "us-east.json.new"), 0o700); err != nil { // stands in the way, as a full disk would
+		t.Fatal(err)
+	}
+	err := w.StartSync(t.Context(), ref, promo.SyncRequest{ID: "x", Revision: one})
+	if err == nil || w.get(ref).PendingOperation != nil {
+		t.Errorf("got %v, %+v", err, w.get(ref).PendingOperation)
+	}
+	if err := os.Remove(filepath.Join(w.dir, "us-east.json.new")); err != nil {
+		t.Fatal(err)
+	}
+	w.sync(ref, "x", one, promo.SyncOptions{})
+	w.advance(time.Second)
+	if last := w.get(ref).LastOperation; last.ID != "x" || last.Phase != promo.OperationSucceeded {
+		t.Errorf("got %+v", last)
+	}
+}
