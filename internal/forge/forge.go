@@ -205,7 +205,7 @@ type Filter struct {
 	Repository string
 	State      string
 	Head       string
-	Limit      int
+	Limit      int // 0 for the store's default of 50
 	Before     int // a number
 }
 

@@ -253,8 +253,32 @@ func (f *Forge) details(ctx context.Context, repo forge.Repository, r *record, h
 	}, err
 }
 
-// List lists pull requests of a repository, newest first.
+// List lists pull requests, newest first; without a repository those of all, where Before does not apply.
 func (f *Forge) List(ctx context.Context, filter forge.Filter) ([]forge.Details, error) {
+	if filter.Repository != "" {
+		return f.list(ctx, filter)
+	}
+	repos, err := f.Repositories(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []forge.Details{}
+	for _, repo := range repos {
+		filter.Repository, filter.Before = repo.Name, 0
+		part, err := f.list(ctx, filter)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, part...)
+	}
+	slices.SortStableFunc(out, func(a, b forge.Details) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	if filter.Limit > 0 {
+		out = out[:min(len(out), filter.Limit)]
+	}
+	return out, nil
+}
+
+func (f *Forge) list(ctx context.Context, filter forge.Filter) ([]forge.Details, error) {
 	repo, err := f.Repository(ctx, filter.Repository)
 	if err != nil {
 		return nil, err

@@ -108,6 +108,11 @@ func TestListDetailsDiffCommits(t *testing.T) {
 	w.diff("open", list(forge.Filter{State: forge.StateOpen}), []int{2})
 	w.diff("head", list(forge.Filter{Head: "one"}), []int{1})
 	w.diff("page", list(forge.Filter{Limit: 1, Before: two.Number}), []int{1})
+	everywhere, err := w.List(t.Context(), forge.Filter{Limit: 1})
+	w.ok(err)
+	if len(everywhere) != 1 || everywhere[0].Number != two.Number {
+		t.Fatalf("of all repositories: %+v", everywhere)
+	}
 	w.ok(w.Maintain(t.Context()))
 }
 

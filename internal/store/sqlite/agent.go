@@ -18,15 +18,37 @@ func (s *Store) CreateAgent(ctx context.Context, a store.Agent) error {
 		a.CreatedAt = s.now()
 	}
 	return s.write(ctx, func(tx *writeTx) error {
-		n, err := tx.exec(ctx, "INSERT INTO agent ("+agentColumns+") VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (name) DO NOTHING",
-			a.Name, a.CredentialHash, a.EnrolmentHash, nanos(a.EnrolmentUntil), texts(a.Projects), texts(a.Capabilities), a.Version,
-			a.CreatedBy, nanos(a.CreatedAt), nanos(a.RevokedAt), nanos(a.LastSeenAt))
+		n, err := tx.exec(ctx, "INSERT INTO agent ("+agentColumns+") VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (name) DO NOTHING", agentValues(a)...)
 		if err == nil && n == 0 {
 			return promo.Errorf(promo.CodeConflict, "agent %q exists", a.Name).WithHint("names of agents are unique; delete it first")
 		}
 		tx.announce(store.EventAgent, a.Name)
 		return err
 	})
+}
+
+// PutAgent keeps an agent's whole record, in place of what was kept under its name. Who reads, alters and puts a
+// record back serialises that; EnrolAgent, TouchAgent and RevokeAgent alter one in place.
+func (s *Store) PutAgent(ctx context.Context, a store.Agent) error {
+	if a.CreatedAt.IsZero() {
+		a.CreatedAt = s.now()
+	}
+	return s.write(ctx, func(tx *writeTx) error {
+		tx.announce(store.EventAgent, a.Name)
+		_, err := tx.exec(ctx, "INSERT INTO agent ("+agentColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?)
+			ON CONFLICT (name) DO UPDATE SET credential_hash = excluded.credential_hash, enrolment_hash = excluded.enrolment_hash,
+				enrolment_until = excluded.enrolment_until, projects = excluded.projects, capabilities = excluded.capabilities,
+				version = excluded.version, created_by = excluded.created_by, created_at = excluded.created_at,
+				revoked_at = excluded.revoked_at, last_seen_at = excluded.last_seen_at`, agentValues(a)...)
+		return err
+	})
+}
+
+func agentValues(a store.Agent) []any {
+	return []any{
+		a.Name, a.CredentialHash, a.EnrolmentHash, nanos(a.EnrolmentUntil), texts(a.Projects), texts(a.Capabilities), a.Version,
+		a.CreatedBy, nanos(a.CreatedAt), nanos(a.RevokedAt), nanos(a.LastSeenAt),
+	}
 }
 
 // SetEnrolment gives an agent a new enrolment token, for instance after the first one expired.

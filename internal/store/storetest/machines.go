@@ -19,8 +19,17 @@ func testAgents(t *testing.T, s Store, clock *Clock) {
 	clock.Advance(time.Minute)
 	ok(t, s.TouchAgent(ctx, "us", "v1", []string{"sync", "query"}))
 	a.Version, a.Capabilities, a.LastSeenAt = "v1", []string{"sync", "query"}, clock.Now()
-	same(t, "agents", must(s.Agents(ctx))(t)[1], a)
+	same(t, "agents", must(s.Agents(ctx))(t)[1], a) // by name
 	code(t, s.TouchAgent(ctx, "nope", "v1", nil), promo.CodeNotFound)
+	a.CredentialHash, a.EnrolmentHash, a.EnrolmentUntil, a.Version = "c9", "", time.Time{}, "v2"
+	ok(t, s.PutAgent(ctx, a))
+	same(t, "put", must(s.AgentByCredential(ctx, "c9"))(t), a)
+	ok(t, s.PutAgent(ctx, store.Agent{Name: "ap", CreatedBy: "bob", CreatedAt: epoch()}))
+	same(t, "put anew", must(s.Agent(ctx, "ap"))(t).CreatedBy, "bob")
+	if err := s.PutAgent(ctx, store.Agent{Name: "thief", CredentialHash: "c9"}); err == nil {
+		t.Fatal("two agents have one credential")
+	}
+	same(t, "owner", must(s.AgentByCredential(ctx, "c9"))(t).Name, "us")
 	ok(t, s.DeleteAgent(ctx, "eu"))
 	_, err := s.Agent(ctx, "eu")
 	code(t, err, promo.CodeNotFound)

@@ -126,6 +126,7 @@ type Agents interface {
 
 // Enrolment is how an agent comes in and goes out.
 type Enrolment interface {
+	PutAgent(ctx context.Context, a store.Agent) error
 	SetEnrolment(ctx context.Context, name, enrolmentHash string, until time.Time) error
 	EnrolAgent(ctx context.Context, enrolmentHash, credentialHash string) (store.Agent, error)
 	RevokeAgent(ctx context.Context, name string) error
