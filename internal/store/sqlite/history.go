@@ -12,17 +12,27 @@ import (
 const historyColumns = "project, service, environment, commit_sha, version, promotion, at, known_good, pinned"
 
 // AddKnownGood adds an entry to a place's history. A commit that was promoted but not proven is added too, with
-// KnownGood false. The same commit of the same promotion is one entry, which once proven stays so.
+// KnownGood false. The same commit of the same promotion is one entry: added again it does nothing new, unless it
+// is proven only now, which makes it the newest of the history. What was proven stays so.
 func (s *Store) AddKnownGood(ctx context.Context, k promo.KnownGood) error {
 	if k.At.IsZero() {
 		k.At = s.now()
 	}
 	return s.write(ctx, func(tx *writeTx) error {
 		tx.announce(store.EventHistory, place(k.Project, k.Service, k.Environment))
+		if k.KnownGood {
+			replaced, err := list(ctx, tx, func(row scanner) (bool, error) {
+				var pinned bool
+				return pinned, row.Scan(&pinned)
+			}, `DELETE FROM known_good WHERE project = ? AND service = ? AND environment = ? AND commit_sha = ? AND promotion = ?
+				AND known_good = 0 RETURNING pinned`, k.Project, k.Service, k.Environment, k.Commit, k.Promotion)
+			if err != nil {
+				return err
+			}
+			k.Pinned = k.Pinned || len(replaced) > 0 && replaced[0]
+		}
 		_, err := tx.exec(ctx, `INSERT INTO known_good (`+historyColumns+`) VALUES (?,?,?,?,?,?,?,?,?)
-			ON CONFLICT (project, service, environment, commit_sha, promotion) DO UPDATE SET
-				version = excluded.version, at = excluded.at,
-				known_good = max(known_good, excluded.known_good), pinned = max(pinned, excluded.pinned)`,
+			ON CONFLICT (project, service, environment, commit_sha, promotion) DO UPDATE SET pinned = max(pinned, excluded.pinned)`,
 			k.Project, k.Service, k.Environment, k.Commit, k.Version, k.Promotion, nanos(k.At), k.KnownGood, k.Pinned)
 		return err
 	})

@@ -222,7 +222,11 @@ func testHistory(t *testing.T, s Store, _ *Clock) {
 	ok(t, s.AddKnownGood(ctx, good("c", "shop/checkout/3", false)))
 	ok(t, s.AddKnownGood(ctx, good("c", "shop/checkout/3", true)))
 	ok(t, s.AddKnownGood(ctx, good("a", "shop/checkout/1", false)))
-	want := []promo.KnownGood{good("c", "shop/checkout/3", true), good("b", "shop/checkout/2", false), good("a", "shop/checkout/1", true)}
+	ok(t, s.Pin(ctx, "shop", "checkout", "prod", "b"))
+	ok(t, s.AddKnownGood(ctx, good("b", "shop/checkout/2", true))) // proven by a retry, after c
+	proven := good("b", "shop/checkout/2", true)
+	proven.Pinned = true
+	want := []promo.KnownGood{proven, good("c", "shop/checkout/3", true), good("a", "shop/checkout/1", true)}
 	same(t, "history", must(s.History(ctx, "shop", "checkout", "prod", 0))(t), want)
 	same(t, "limited", must(s.History(ctx, "shop", "checkout", "prod", 1))(t), want[:1])
 	same(t, "another place", len(must(s.History(ctx, "shop", "checkout", "dev", 0))(t)), 0)
