@@ -2,6 +2,7 @@ package spec
 
 import (
 	"github.com/davit-cd/davit/internal/plan"
+	"github.com/davit-cd/davit/internal/spec/expression"
 )
 
 // Check reports what is wrong between documents and inside them, all at once. existing holds what has been applied
@@ -93,6 +94,7 @@ type stageCheck struct {
 	service  *ServiceSpec        // nil where it is unknown
 	owned    plan.OwnedPaths
 	steps    []placed
+	others   *expression.Type // the stages that this one needs, made once
 }
 
 func (s *stageCheck) run() {

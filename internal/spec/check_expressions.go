@@ -16,14 +16,19 @@ func (s *stageCheck) expressions() {
 		s.condition(s.path+".when", s.stage.When, s.stageScope())
 	}
 	for i, p := range s.steps {
-		scope := s.stepScope(i)
-		if w := when(p.step.When); w.Expr != "" {
-			s.condition(p.path+".when", p.step.When, scope)
+		conditional := when(p.step.When).Expr != ""
+		var uses []exprUse
+		if p.step.parsed != nil {
+			uses = p.step.parsed.uses
 		}
-		if p.step.parsed == nil {
+		if !conditional && len(uses) == 0 {
 			continue
 		}
-		for _, use := range p.step.parsed.uses {
+		scope := s.stepScope(i)
+		if conditional {
+			s.condition(p.path+".when", p.step.When, scope)
+		}
+		for _, use := range uses {
 			s.use(use, scope, p)
 		}
 	}

@@ -1,6 +1,34 @@
 package spec
 
-import "gopkg.in/yaml.v3"
+import (
+	"reflect"
+
+	"gopkg.in/yaml.v3"
+)
+
+// ConfigTypes lists the structs that people fill in, as "<package>.<type>".
+func ConfigTypes(l *Language) []string {
+	found := map[string]bool{}
+	var add func(t reflect.Type)
+	add = func(t reflect.Type) {
+		t = structOf(t)
+		if t == nil || found[t.PkgPath()+"."+t.Name()] {
+			return
+		}
+		found[t.PkgPath()+"."+t.Name()] = true
+		for _, f := range fieldsOf(t) {
+			add(f.typ)
+		}
+	}
+	add(reflect.TypeFor[Metadata]())
+	for _, t := range specTypes() {
+		add(t)
+	}
+	for _, t := range l.types {
+		add(reflect.TypeOf(t.Config()))
+	}
+	return sortedKeys(found)
+}
 
 // Plain reads one document as plain values, for the test that compares schema and checker.
 func Plain(src []byte) (any, bool) {

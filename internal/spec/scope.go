@@ -54,6 +54,9 @@ func inputTypes(inputs map[string]Input) expression.Type {
 
 // otherStages has the stages that this one needs, directly or not; the others are known, but not in scope.
 func (s *stageCheck) otherStages() expression.Type {
+	if s.others != nil {
+		return *s.others
+	}
 	fields := map[string]expression.Type{}
 	for i := range s.pipeline.Stages {
 		other := &s.pipeline.Stages[i]
@@ -72,7 +75,9 @@ func (s *stageCheck) otherStages() expression.Type {
 		}
 		fields[other.Name] = expression.Map(map[string]expression.Type{"phase": expression.String(), "steps": expression.Map(inner)})
 	}
-	return expression.Map(fields)
+	all := expression.Map(fields)
+	s.others = &all
+	return all
 }
 
 // outputsFrom is a step of another stage, seen from here. What ran several times has no one value.

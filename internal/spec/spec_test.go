@@ -16,6 +16,7 @@ import (
 	"github.com/davit-cd/davit/internal/plan"
 	"github.com/davit-cd/davit/internal/promo"
 	"github.com/davit-cd/davit/internal/spec"
+	"github.com/davit-cd/davit/steps"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -29,11 +30,40 @@ func load(t *testing.T, l *spec.Language, path string) (*spec.File, spec.Diagnos
 
 func read(t *testing.T, path string) spec.Source {
 	t.Helper()
-	src, err := os.ReadFile(path)
+	src, err := readFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return spec.Source{Name: filepath.Base(path), Text: src}
+	return src
+}
+
+func readFile(path string) (spec.Source, error) {
+	src, err := os.ReadFile(path)
+	return spec.Source{Name: filepath.Base(path), Text: src}, err
+}
+
+// TestBuiltin lints the whole example of the language page with the step types that are shipped.
+func TestBuiltin(t *testing.T) {
+	t.Parallel()
+	l := spec.New(steps.Builtin())
+	files, diags := l.Lint([]spec.Source{read(t, "testdata/ok/quickstart.yaml")}, nil)
+	if len(diags) > 0 {
+		t.Fatal(strings.Join(diags.Strings(), "\n"))
+	}
+	if _, err := l.Compile(spec.NewDefinitions(files...), "checkout", spec.Request{Inputs: map[string]any{"version": "v1.0.0"}}); err != nil {
+		t.Error(err)
+	}
+	for _, kind := range l.StepKinds() {
+		text, ok := l.StepSchema(kind)
+		if !ok {
+			t.Fatalf("no schema for %s", kind)
+		}
+		compiled(t, text)
+		if _, ok := l.Explain(kind); !ok {
+			t.Errorf("no explanation of %s", kind)
+		}
+	}
+	compiled(t, l.Schema())
 }
 
 // base is what the files of testdata refer to.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/checker"
 	"github.com/expr-lang/expr/conf"
@@ -24,7 +23,7 @@ func Check(source string, scope Scope) (Kind, *Error) {
 		return KindAny, &Error{Msg: "expression is empty", Length: 1}
 	}
 	config := conf.CreateNew()
-	for _, opt := range append(options(&meter{}), expr.Env(scope.native())) {
+	for _, opt := range options(&meter{}) {
 		opt(config)
 	}
 	for name := range config.Disabled {
@@ -38,6 +37,8 @@ func Check(source string, scope Scope) (Kind, *Error) {
 	if bad := checkNames(source, tree.Node, scope); bad != nil {
 		return KindAny, bad
 	}
+	config.WithEnv(scope.native(usedNames(tree.Node)))
+	config.Strict = true
 	t, err := checker.Check(tree, config)
 	if err != nil {
 		return KindAny, located(source, err)
@@ -111,6 +112,38 @@ func (d *declared) Visit(node *ast.Node) {
 	if v, ok := (*node).(*ast.VariableDeclaratorNode); ok {
 		d.names = append(d.names, v.Name)
 	}
+}
+
+// usage notes which variables an expression names, and which of their fields; a scope may know thousands.
+type usage struct {
+	fields map[string]map[string]bool // nil for a variable that is used as a whole
+	whole  map[string]bool
+}
+
+func usedNames(root ast.Node) *usage {
+	u := &usage{fields: map[string]map[string]bool{}, whole: map[string]bool{}}
+	ast.Walk(&root, u)
+	return u
+}
+
+// Visit implements ast.Visitor. Children come first, so a variable counts as whole until its member is seen.
+func (u *usage) Visit(node *ast.Node) {
+	member, ok := (*node).(*ast.MemberNode)
+	if !ok {
+		if id, isID := (*node).(*ast.IdentifierNode); isID && u.fields[id.Value] == nil {
+			u.fields[id.Value] = map[string]bool{}
+		}
+		return
+	}
+	id, ok := member.Node.(*ast.IdentifierNode)
+	if !ok {
+		return
+	}
+	if prop, isName := member.Property.(*ast.StringNode); isName {
+		u.fields[id.Value][prop.Value] = true
+		return
+	}
+	u.whole[id.Value] = true
 }
 
 // nameCheck walks member chains such as steps.update.outputs.sha and finds the first name that means nothing.

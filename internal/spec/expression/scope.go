@@ -101,9 +101,23 @@ func (t Type) native() types.Type {
 	return types.Any
 }
 
-func (s Scope) native() types.Map {
+// native has what the expression names: of a map only the fields that are used, where it is used by fields.
+func (s Scope) native(used *usage) types.Map {
 	m := types.Map{}
-	for n, t := range s {
+	for n, fields := range used.fields {
+		t, ok := s[n]
+		if !ok {
+			continue
+		}
+		if len(fields) > 0 && !used.whole[n] && t.Kind == KindMap {
+			some := Type{Kind: KindMap, Fields: map[string]Type{}, Extra: t.Extra}
+			for f := range fields {
+				if ft, known := t.Fields[f]; known {
+					some.Fields[f] = ft
+				}
+			}
+			t = some
+		}
 		m[n] = t.native()
 	}
 	return m
