@@ -192,7 +192,9 @@ type syncedApp struct {
 
 // synced puts the applications' ends together: the first trouble in the order of names decides.
 func synced(syncs []*appSync, want string) (Out, error) {
-	slices.SortFunc(syncs, func(a, b *appSync) int { return cmp.Compare(a.ref.Namespace+"/"+a.ref.Name, b.ref.Namespace+"/"+b.ref.Name) })
+	slices.SortFunc(syncs, func(a, b *appSync) int {
+		return cmp.Compare(a.ref.Namespace+"/"+a.ref.Name, b.ref.Namespace+"/"+b.ref.Name)
+	})
 	outputs := struct {
 		Revision     string            `json:"revision"`
 		Health       promo.Health      `json:"health"`

@@ -112,6 +112,9 @@ func (s *Server) Repo(name string) *Repo {
 // Config sets a configuration value of the repository.
 func (r *Repo) Config(key, value string) { r.s.tb.Helper(); r.s.Git(r.Dir, "config", key, value) }
 
+// Server is the server that holds the repository.
+func (r *Repo) Server() *Server { return r.s }
+
 // Git runs git in the repository and returns what it prints.
 func (r *Repo) Git(args ...string) string { r.s.tb.Helper(); return r.s.Git(r.Dir, args...) }
 
