@@ -14,6 +14,8 @@ import (
 
 	"github.com/davit-cd/davit/internal/api"
 	"github.com/davit-cd/davit/internal/cli"
+	"github.com/davit-cd/davit/internal/spec"
+	"github.com/davit-cd/davit/steps"
 )
 
 func main() { os.Exit(run()) }
@@ -23,6 +25,7 @@ func run() int {
 	defer stop()
 	p := cli.Process{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Version: version(),
+		Language: spec.New(steps.Builtin()),
 	}
 	if dir, err := os.UserConfigDir(); err == nil {
 		p.ConfigDir = dir

@@ -33,14 +33,14 @@ type Process struct {
 	Up func(ctx context.Context, o UpOptions) error
 }
 
-// Language checks definitions and explains itself.
+// Language checks definitions and explains itself. *spec.Language is one.
 type Language interface {
-	Parse(name string, src []byte) (*spec.File, spec.Diagnostics)
-	Check(files []*spec.File, existing *spec.Definitions) spec.Diagnostics
+	Lint(sources []spec.Source, existing *spec.Definitions) ([]*spec.File, spec.Diagnostics)
 	// Schema is the JSON Schema of every kind.
-	Schema() ([]byte, error)
-	// Explain describes a step type, or lists them all where name is "".
-	Explain(name string) (string, error)
+	Schema() []byte
+	// Explain describes a step type or a kind of document.
+	Explain(kind string) (string, bool)
+	StepKinds() []string
 }
 
 // app is one run of the program.

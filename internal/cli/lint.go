@@ -31,16 +31,16 @@ func (a *app) lintCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var parsed []*spec.File
-			problems := spec.Diagnostics{}
+			var sources []spec.Source
 			for _, f := range files {
-				if strings.HasSuffix(f.Path, ".rego") {
-					continue
+				if !strings.HasSuffix(f.Path, ".rego") {
+					sources = append(sources, spec.Source{Name: f.Path, Text: []byte(f.Content)})
 				}
-				file, diagnostics := l.Parse(f.Path, []byte(f.Content))
-				parsed, problems = append(parsed, file), append(problems, diagnostics...)
 			}
-			problems = append(problems, l.Check(parsed, nil)...)
+			_, problems := l.Lint(sources, nil)
+			if problems == nil {
+				problems = spec.Diagnostics{}
+			}
 			if err := a.show(problems, func() error { return problems.Format(a.Stdout) }); err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ func (a *app) lintCommand() *cobra.Command {
 				return errNo{}
 			}
 			if a.output == "" {
-				a.say("%d files, no problem", len(parsed))
+				a.say("%d files, %d problems", len(sources), len(problems))
 			}
 			return nil
 		},
@@ -59,18 +59,22 @@ func (a *app) lintCommand() *cobra.Command {
 
 func (a *app) explainCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "explain [STEP]",
-		Short:   "Describe a step type, or list them all",
-		Example: "  davit explain\n  davit explain Sync",
+		Use:     "explain [STEP|KIND]",
+		Short:   "Describe a step type or a kind of document, or list them all",
+		Example: "  davit explain\n  davit explain Sync\n  davit explain Service",
 		Args:    usage(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			l, err := a.language()
 			if err != nil {
 				return err
 			}
-			text, err := l.Explain(strings.Join(args, ""))
-			if err != nil {
-				return err
+			if len(args) == 0 {
+				return a.print("step types: %s\nkinds: %s", strings.Join(l.StepKinds(), ", "), strings.Join(spec.Kinds(), ", "))
+			}
+			text, ok := l.Explain(args[0])
+			if !ok {
+				return errUsage{promo.Errorf(promo.CodeNotFound, "%q is neither a step type nor a kind", args[0]).
+					WithHint("`davit explain` lists them")}
 			}
 			return a.print("%s", strings.TrimRight(text, "\n"))
 		},
@@ -88,11 +92,7 @@ func (a *app) schemaCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			schema, err := l.Schema()
-			if err != nil {
-				return err
-			}
-			return a.print("%s", strings.TrimRight(string(schema), "\n"))
+			return a.print("%s", strings.TrimRight(string(l.Schema()), "\n"))
 		},
 	}
 }

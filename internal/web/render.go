@@ -71,8 +71,12 @@ func ago(now, t time.Time) string {
 	switch {
 	case d < 5*time.Second:
 		return "just now"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s ago", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", int(d.Minutes()))
 	case d < 48*time.Hour:
-		return rough(d) + " ago"
+		return fmt.Sprintf("%d h ago", int(d.Hours()))
 	}
 	return t.UTC().Format("2 Jan 2006")
 }
@@ -105,14 +109,14 @@ func icon(state any) string {
 	switch fmt.Sprint(state) {
 	case "Succeeded", "Healthy", "Synced", "approved", "success", "merged", "pass":
 		return "✓"
-	case "Failed", "Degraded", "Missing", "failure", "changes-requested", "fail":
+	case "Failed", "Degraded", "Missing", "failure", "changes-requested", "fail", "error":
 		return "✗"
-	case "Running", "Progressing", "pending":
+	case "Running", "running", "Progressing", "pending":
 		return "▶"
 	case "WaitingForApproval":
-		return "✋"
+		return "?"
 	case "Paused", "Suspended":
-		return "⏸"
+		return "‖"
 	case "Aborted", "Superseded", "closed":
 		return "⊘"
 	case "Skipped":
@@ -136,9 +140,9 @@ func tone(state any) string {
 	switch fmt.Sprint(state) {
 	case "Succeeded", "Healthy", "Synced", "approved", "success", "merged", "pass":
 		return "good"
-	case "Failed", "Degraded", "Missing", "failure", "changes-requested", "fail":
+	case "Failed", "Degraded", "Missing", "failure", "changes-requested", "fail", "error":
 		return "bad"
-	case "Running", "Progressing", "pending", "open":
+	case "Running", "running", "Progressing", "pending", "open":
 		return "busy"
 	case "WaitingForApproval", "Paused", "Suspended", "OutOfSync", "inconclusive":
 		return "wait"
@@ -279,15 +283,22 @@ type chart struct {
 
 // metricOutput is a metric in the outputs of Verify.
 type metricOutput struct {
-	Name    string   `json:"name"`
-	Verdict string   `json:"verdict"`
-	Reason  string   `json:"reason"`
-	Limit   *float64 `json:"limit"`
-	Points  []struct {
-		T     time.Time `json:"t"`
-		V     float64   `json:"v"`
-		Valid *bool     `json:"valid"`
-	} `json:"points"`
+	Name    string       `json:"name"`
+	Verdict string       `json:"verdict"`
+	Reason  string       `json:"reason"`
+	FailIf  string       `json:"failIf"`
+	Series  string       `json:"series"`
+	Points  [][2]float64 `json:"points"` // Unix seconds, value
+}
+
+// limit is the number that a plain comparison fails at, so that it can be drawn.
+func (m metricOutput) limit() (float64, bool) {
+	fields := strings.Fields(m.FailIf)
+	if len(fields) != 3 || fields[0] != "value" || !strings.ContainsAny(fields[1], "<>") {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(fields[2], 64)
+	return v, err == nil
 }
 
 // charts reads the metrics of a Verify step's outputs.
@@ -307,18 +318,21 @@ func charts(raw json.RawMessage) []chart {
 
 func drawn(m metricOutput) chart {
 	c := chart{Name: m.Name, Verdict: m.Verdict, Reason: m.Reason}
-	lo, hi := math.Inf(1), math.Inf(-1)
-	for _, p := range m.Points {
-		if p.Valid == nil || *p.Valid {
-			lo, hi = min(lo, p.V), max(hi, p.V)
-		}
+	if m.Series != "" {
+		c.Name += " " + m.Series
 	}
-	if lo > hi {
+	if len(m.Points) == 0 {
 		return c
 	}
-	c.Min, c.Max = figure(lo), figure(hi)
-	if m.Limit != nil {
-		lo, hi = min(lo, *m.Limit), max(hi, *m.Limit)
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, p := range m.Points {
+		lo, hi = min(lo, p[1]), max(hi, p[1])
+	}
+	last := m.Points[len(m.Points)-1]
+	c.Min, c.Max, c.Now = figure(lo), figure(hi), figure(last[1])
+	limit, limited := m.limit()
+	if limited {
+		lo, hi = min(lo, limit), max(hi, limit)
 	}
 	y := func(v float64) float64 {
 		if hi == lo {
@@ -326,22 +340,17 @@ func drawn(m metricOutput) chart {
 		}
 		return 56 - (v-lo)/(hi-lo)*52
 	}
-	first, last := m.Points[0].T, m.Points[len(m.Points)-1].T
-	span := max(last.Sub(first).Seconds(), 1)
-	var line []string
+	first, line := m.Points[0][0], make([]string, 0, len(m.Points)+1)
+	span := max(last[0]-first, 1)
 	for _, p := range m.Points {
-		if p.Valid != nil && !*p.Valid {
-			continue
-		}
-		line = append(line, fmt.Sprintf("%.1f,%.1f", 2+p.T.Sub(first).Seconds()/span*236, y(p.V)))
-		c.Now = figure(p.V)
+		line = append(line, fmt.Sprintf("%.1f,%.1f", 2+(p[0]-first)/span*236, y(p[1])))
 	}
 	if len(line) == 1 { // a point alone would not show
-		line = append(line, "238,"+strings.Split(line[0], ",")[1])
+		line = append(line, fmt.Sprintf("238,%.1f", y(last[1])))
 	}
 	c.Line = strings.Join(line, " ")
-	if m.Limit != nil {
-		c.Limit = fmt.Sprintf("0,%.1f 240,%.1f", y(*m.Limit), y(*m.Limit))
+	if limited {
+		c.Limit = fmt.Sprintf("0,%.1f 240,%.1f", y(limit), y(limit))
 	}
 	return c
 }
