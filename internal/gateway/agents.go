@@ -21,6 +21,8 @@ const (
 	EnrolmentLife = time.Hour
 	// cacheLife bounds how long a look into the store is believed; with recheck it stays under a second.
 	cacheLife = 300 * time.Millisecond
+	// rotationGrace is how long a replaced credential still opens the door: calls under way carry it.
+	rotationGrace = 30 * time.Second
 	// The prefixes tell the two kinds of secret apart, for people and for secret scanners.
 	credentialPrefix = "dvac"
 	enrolmentPrefix  = "dvae"
@@ -35,13 +37,13 @@ type Agent struct {
 
 // Agents knows who may come in. Refusals have the code Authentication; everything else is trouble that passes.
 type Agents interface {
-	// Authenticate returns the agent that has the credential.
-	Authenticate(ctx context.Context, credential promo.Secret) (Agent, error)
+	// Authenticate returns the agent of this name if its credential has this hash (HashSecret).
+	Authenticate(ctx context.Context, name, credentialHash string) (Agent, error)
 	// Enroll uses an enrolment token up and gives its agent the credential with this hash (HashSecret). The
 	// agent keeps its credential before it asks, so that an answer that was lost does no harm.
 	Enroll(ctx context.Context, token promo.Secret, credentialHash string) (Agent, error)
 	// Rotate replaces the credential of an authenticated agent.
-	Rotate(ctx context.Context, credential promo.Secret, newHash string) error
+	Rotate(ctx context.Context, name, oldHash, newHash string) error
 	// Seen notes the version that an agent says it has.
 	Seen(ctx context.Context, name, version string, capabilities []string) error
 }
@@ -59,8 +61,15 @@ type Store interface {
 type Registry struct {
 	store Store
 	now   func() time.Time
-	mu    sync.Mutex // serialises read-modify-write of records, and guards cache
+	mu    sync.Mutex // serialises read-modify-write of records, and guards the maps
 	cache map[string]cached
+	// before holds credentials that were replaced a moment ago, by name.
+	before map[string]previous
+}
+
+type previous struct {
+	hash  string
+	until time.Time
 }
 
 type cached struct {
@@ -70,7 +79,7 @@ type cached struct {
 
 // NewRegistry returns a registry over s; now is the clock.
 func NewRegistry(s Store, now func() time.Time) *Registry {
-	return &Registry{store: s, now: now, cache: map[string]cached{}}
+	return &Registry{store: s, now: now, cache: map[string]cached{}, before: map[string]previous{}}
 }
 
 // NewCredential makes a credential for the agent of this name. The agent makes its own; the server learns
@@ -142,6 +151,7 @@ func (r *Registry) Revoke(ctx context.Context, name string) error {
 			return promo.Errorf(promo.CodeNotFound, "no agent %q", name)
 		}
 		a.RevokedAt, a.CredentialHash, a.EnrolmentHash = r.now(), "", ""
+		delete(r.before, name)
 		return nil
 	})
 }
@@ -150,19 +160,15 @@ func (r *Registry) Revoke(ctx context.Context, name string) error {
 func (r *Registry) List(ctx context.Context) ([]store.Agent, error) { return r.store.Agents(ctx) }
 
 // Authenticate implements Agents.
-func (r *Registry) Authenticate(ctx context.Context, credential promo.Secret) (Agent, error) {
-	name, ok := nameIn(credentialPrefix, credential)
-	if !ok {
-		return Agent{}, refused("the agent's credential is not one of Davit's")
-	}
-	a, err := r.lookup(ctx, name)
+func (r *Registry) Authenticate(ctx context.Context, name, credentialHash string) (Agent, error) {
+	a, before, err := r.lookup(ctx, name)
 	if err != nil {
 		return Agent{}, err
 	}
 	if !a.RevokedAt.IsZero() && a.CredentialHash == "" {
 		return Agent{}, refused("agent %q was revoked at %s", name, a.RevokedAt.UTC().Format(time.RFC3339))
 	}
-	if !equalHash(a.CredentialHash, HashSecret(credential)) {
+	if !equalHash(a.CredentialHash, credentialHash) && !equalHash(before, credentialHash) {
 		return Agent{}, refused("the credential of agent %q is wrong or was replaced", name)
 	}
 	return Agent{Name: a.Name, Projects: a.Projects}, nil
@@ -186,26 +192,24 @@ func (r *Registry) Enroll(ctx context.Context, token promo.Secret, credentialHas
 			return refused("the enrolment token of agent %q expired at %s", name, a.EnrolmentUntil.UTC().Format(time.RFC3339))
 		}
 		a.CredentialHash, a.EnrolmentHash, a.RevokedAt = credentialHash, "", time.Time{}
+		delete(r.before, name)
 		out = Agent{Name: a.Name, Projects: a.Projects}
 		return nil
 	})
 	return out, err
 }
 
-// Rotate implements Agents.
-func (r *Registry) Rotate(ctx context.Context, credential promo.Secret, newHash string) error {
-	name, ok := nameIn(credentialPrefix, credential)
-	if !ok {
-		return refused("the agent's credential is not one of Davit's")
-	}
+// Rotate implements Agents. The old credential goes on for rotationGrace, for calls that are on their way.
+func (r *Registry) Rotate(ctx context.Context, name, oldHash, newHash string) error {
 	if !validHash(newHash) {
 		return promo.Errorf(promo.CodeConfiguration, "the credential's hash is not a SHA-256")
 	}
 	return r.update(ctx, name, func(a *store.Agent) error {
-		if !equalHash(a.CredentialHash, HashSecret(credential)) {
+		if !equalHash(a.CredentialHash, oldHash) {
 			return refused("the credential of agent %q is wrong or was replaced", name)
 		}
 		a.CredentialHash = newHash
+		r.before[name] = previous{hash: oldHash, until: r.now().Add(rotationGrace)}
 		return nil
 	})
 }
@@ -239,24 +243,27 @@ func (r *Registry) update(ctx context.Context, name string, alter func(*store.Ag
 	return r.store.PutAgent(ctx, a)
 }
 
-// lookup returns the record of an agent, at most cacheLife old.
-func (r *Registry) lookup(ctx context.Context, name string) (store.Agent, error) {
+// lookup returns the record of an agent, at most cacheLife old, and the hash of the credential before.
+func (r *Registry) lookup(ctx context.Context, name string) (a store.Agent, before string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
+	if p, ok := r.before[name]; ok && now.Before(p.until) {
+		before = p.hash
+	}
 	if c, ok := r.cache[name]; ok && now.Before(c.until) {
-		return c.record, nil
+		return c.record, before, nil
 	}
 	delete(r.cache, name)
-	a, err := r.store.Agent(ctx, name)
+	a, err = r.store.Agent(ctx, name)
 	if promo.CodeOf(err) == promo.CodeNotFound && err != nil {
-		return a, refused("there is no agent %q", name)
+		return a, "", refused("there is no agent %q", name)
 	}
 	if err != nil {
-		return a, err
+		return a, "", err
 	}
 	r.cache[name] = cached{record: a, until: now.Add(cacheLife)} // only agents that exist: strangers can't grow it
-	return a, nil
+	return a, before, nil
 }
 
 func refused(format string, args ...any) *promo.Error {

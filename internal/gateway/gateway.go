@@ -70,6 +70,9 @@ type Gateway struct {
 	mu     sync.Mutex
 	agents map[string]*agentState
 	limits limitsCache
+	// rotated maps hashes of credentials to what their agents replaced them with while this process runs: one
+	// entry a day and agent.
+	rotated map[string]string
 	// presence keeps what the fleet hears of comings and goings in order.
 	presence sync.Mutex
 }
@@ -91,7 +94,7 @@ func New(o Options) (*Gateway, error) {
 		return nil, promo.Errorf(promo.CodeConfiguration, "the agent gateway's key has %d bytes", len(o.Key)).
 			WithHint("at least %d random bytes", minKey)
 	}
-	g := &Gateway{o: o, seal: seal{key: o.Key}, stopping: make(chan struct{}), agents: map[string]*agentState{}}
+	g := &Gateway{o: o, seal: seal{key: o.Key}, stopping: make(chan struct{}), agents: map[string]*agentState{}, rotated: map[string]string{}}
 	opts := []grpc.ServerOption{
 		grpc.UnaryInterceptor(g.unary), grpc.StreamInterceptor(g.stream),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxOpenCalls),
@@ -138,10 +141,10 @@ func (g *Gateway) stopOnce() {
 	}
 }
 
-// caller is the agent that makes a call.
+// caller is the agent that makes a call, and the hash of the credential it came with.
 type caller struct {
 	Agent
-	credential promo.Secret
+	hash string
 }
 
 type callerKey struct{}
@@ -157,7 +160,12 @@ func (g *Gateway) enter(ctx context.Context) (_ context.Context, leave func(), e
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := g.o.Agents.Authenticate(ctx, secret)
+	name, ok := nameIn(credentialPrefix, secret)
+	if !ok {
+		return nil, nil, wire(refused("the agent's credential is not one of Davit's"))
+	}
+	hash := HashSecret(secret)
+	a, err := g.o.Agents.Authenticate(ctx, name, hash)
 	if err != nil {
 		return nil, nil, wire(err)
 	}
@@ -173,7 +181,7 @@ func (g *Gateway) enter(ctx context.Context) (_ context.Context, leave func(), e
 		defer g.mu.Unlock()
 		s.open--
 	}
-	return context.WithValue(ctx, callerKey{}, caller{a, secret}), leave, nil
+	return context.WithValue(ctx, callerKey{}, caller{a, hash}), leave, nil
 }
 
 // state returns the agent's state; g.mu is held. Only authenticated names come here, so it can't grow at will.
@@ -228,7 +236,7 @@ type agentStream struct {
 func (s agentStream) Context() context.Context { return s.ctx }
 
 // watch returns a context that ends when the caller's credential stops being right or the gateway stops;
-// its cause is the status to answer with.
+// its cause is the status to answer with. A credential that the agent itself has replaced stays right.
 func (g *Gateway) watch(ctx context.Context) (context.Context, context.CancelFunc) {
 	c := callerOf(ctx)
 	out, cancel := context.WithCancelCause(ctx)
@@ -244,14 +252,28 @@ func (g *Gateway) watch(ctx context.Context) (context.Context, context.CancelFun
 				return
 			case <-tick.C:
 				// Trouble of the store is no refusal: the call goes on.
-				if _, err := g.o.Agents.Authenticate(out, c.credential); promo.CodeOf(err) == promo.CodeAuthentication && err != nil {
+				_, err := g.o.Agents.Authenticate(out, c.Name, c.hash)
+				if err == nil || promo.CodeOf(err) != promo.CodeAuthentication {
+					continue
+				}
+				next, rotated := g.successor(c.hash)
+				if !rotated {
 					cancel(wire(err))
 					return
 				}
+				c.hash = next // judged at the next tick
 			}
 		}
 	}()
 	return out, func() { cancel(nil) }
+}
+
+// successor returns the hash of the credential that an agent has replaced one with.
+func (g *Gateway) successor(hash string) (string, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	next, ok := g.rotated[hash]
+	return next, ok
 }
 
 // wire gives an error of the domain or of Temporal its gRPC form.

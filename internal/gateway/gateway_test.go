@@ -443,6 +443,48 @@ func TestRevoke(t *testing.T) {
 	wantCode(t, "the other agent's poll, open until it gave up", <-otherPolled, codes.Canceled)
 }
 
+// TestRotate replaces a credential under an open stream, which goes on until the agent is revoked.
+func TestRotate(t *testing.T) {
+	t.Parallel()
+	var elapsed atomic.Int64
+	r := NewRegistry(NewMemoryStore(), func() time.Time { return time.Unix(elapsed.Load(), 0) })
+	o := offline()
+	o.Agents = r
+	rechecks := make(chan error, 1000)
+	o.Agents = listening{r, rechecks}
+	address, _ := serve(t, o)
+	first, second := enrolled(t, r, "a"), NewCredential("a")
+	hello := openHello(t, connect(t, address, first))
+	if _, err := call[Empty](t, connect(t, address, first), MethodRotate, RotateRequest{CredentialHash: HashSecret(second)}); err != nil {
+		t.Fatal(err)
+	}
+	elapsed.Add(int64(rotationGrace / time.Second))
+	for err := range rechecks {
+		if err != nil {
+			break // the old credential was refused
+		}
+	}
+	if err := <-rechecks; err != nil { // and the stream then judged by the new one
+		t.Error(err)
+	}
+	if err := r.Revoke(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, "open hello", hello.RecvMsg(new(wrapperspb.BytesValue)), codes.Unauthenticated)
+}
+
+// listening tells what each authentication came to.
+type listening struct {
+	*Registry
+	results chan error
+}
+
+func (l listening) Authenticate(ctx context.Context, name, hash string) (Agent, error) {
+	a, err := l.Registry.Authenticate(ctx, name, hash)
+	l.results <- err
+	return a, err
+}
+
 // TestRestart changes the gateway under a task: with the same key the task is completed, with another it is
 // refused, and an open poll doesn't hold up Stop.
 func TestRestart(t *testing.T) {

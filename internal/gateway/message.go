@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/davit-cd/davit/internal/promo"
@@ -97,4 +100,33 @@ func Unpack(b *wrapperspb.BytesValue, m any) error {
 		return promo.Errorf(promo.CodeConfiguration, "decode %T: %w", m, err)
 	}
 	return nil
+}
+
+// Unwire gives what a call of the service returned its code back. It returns nil for nil.
+func Unwire(err error) error {
+	s := status.Convert(err)
+	switch s.Code() {
+	case codes.OK:
+		return nil
+	case codes.Canceled:
+		return context.Canceled
+	case codes.Unauthenticated:
+		return promo.Errorf(promo.CodeAuthentication, "%s", s.Message())
+	case codes.PermissionDenied:
+		return promo.Errorf(promo.CodeAuthorization, "%s", s.Message())
+	case codes.NotFound:
+		return promo.Errorf(promo.CodeNotFound, "%s", s.Message())
+	case codes.InvalidArgument:
+		return promo.Errorf(promo.CodeConfiguration, "%s", s.Message())
+	case codes.Aborted:
+		return promo.Errorf(promo.CodeConflict, "%s", s.Message())
+	case codes.ResourceExhausted:
+		return promo.Errorf(promo.CodeRateLimit, "%s", s.Message())
+	case codes.DeadlineExceeded:
+		return promo.Errorf(promo.CodeTimeout, "%s", s.Message())
+	case codes.Unavailable:
+		return promo.Errorf(promo.CodeConnectivity, "%s", s.Message())
+	default:
+		return promo.Errorf(promo.CodeInternal, "%s", s.Message())
+	}
 }

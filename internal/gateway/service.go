@@ -102,7 +102,14 @@ func (s *service) enroll(ctx context.Context, r EnrollRequest) (EnrollReply, err
 }
 
 func (s *service) rotate(ctx context.Context, r RotateRequest) (Empty, error) {
-	return Empty{}, s.g.o.Agents.Rotate(ctx, callerOf(ctx).credential, r.CredentialHash)
+	c := callerOf(ctx)
+	if err := s.g.o.Agents.Rotate(ctx, c.Name, c.hash, r.CredentialHash); err != nil {
+		return Empty{}, err
+	}
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	s.g.rotated[c.hash] = r.CredentialHash
+	return Empty{}, nil
 }
 
 func (s *service) compare(ctx context.Context, r CompareRequest) (steps.Relation, error) {

@@ -103,7 +103,11 @@ func TestCredentials(t *testing.T) {
 	if _, err := call[Empty](t, connect(t, address, first), MethodRotate, RotateRequest{CredentialHash: HashSecret(second)}); err != nil {
 		t.Fatal(err)
 	}
+	wantSame(t, "the replaced credential, for calls on their way", works(first), codes.OK)
+	now = now.Add(rotationGrace)
 	wantSame(t, "the replaced credential", works(first), codes.Unauthenticated)
+	_, err = call[Empty](t, connect(t, address, first), MethodRotate, RotateRequest{CredentialHash: HashSecret(first)})
+	wantCode(t, "the replaced credential takes over again", err, codes.Unauthenticated)
 	wantSame(t, "the new credential", works(second), codes.OK)
 
 	late, _, err := r.Create(t.Context(), "eu-west", "admin", nil)
@@ -145,14 +149,17 @@ func wantSame(t *testing.T, what string, got, want codes.Code) {
 
 func TestSecretsThatAreNone(t *testing.T) {
 	t.Parallel()
+	o := offline()
 	r := NewRegistry(NewMemoryStore(), time.Now)
+	o.Agents = r
+	enrolled(t, r, "a")
+	address, _ := serve(t, o)
 	for _, s := range []string{
-		"", "x", "dvac", "dvac..", "dvac.a.", "dvac.A.x", "dvac.a.x.y", "dvae.a.x", "dvac.../../etc.x",
+		"x", "dvac", "dvac..", "dvac.a.", "dvac.A.x", "dvac.a.x.y", "dvae.a.x", "dvac.../../etc.x", "dvac.b.x",
 		"dvac." + strings.Repeat("a", 64) + ".x", "dvac.a." + strings.Repeat("x", 300),
 	} {
-		if a, err := r.Authenticate(t.Context(), promo.Secret(s)); promo.CodeOf(err) != promo.CodeAuthentication {
-			t.Errorf("%q: got %+v, %v", s, a, err)
-		}
+		_, err := workflowservice.NewWorkflowServiceClient(connect(t, address, promo.Secret(s))).ShutdownWorker(t.Context(), &workflowservice.ShutdownWorkerRequest{})
+		wantCode(t, s, err, codes.Unauthenticated)
 	}
 	for _, name := range []string{"", "A", "1a", "a_b", "a.b", strings.Repeat("a", 64)} {
 		if _, _, err := r.Create(t.Context(), name, "admin", nil); promo.CodeOf(err) != promo.CodeConfiguration {

@@ -1,0 +1,542 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/davit-cd/davit/internal/contract"
+	"github.com/davit-cd/davit/internal/gateway"
+	"github.com/davit-cd/davit/internal/plan"
+	"github.com/davit-cd/davit/internal/promo"
+	"github.com/davit-cd/davit/internal/temporal"
+	"github.com/davit-cd/davit/steps"
+)
+
+// engine is a GitOps engine in memory: a sync is done as soon as it is asked for.
+type engine struct {
+	mu     sync.Mutex
+	apps   map[string]promo.Application
+	events []chan promo.Application
+	syncs  []string // the operations that were started
+}
+
+func newEngine(apps ...promo.Application) *engine {
+	e := &engine{apps: map[string]promo.Application{}}
+	for _, a := range apps {
+		e.apps[a.Name] = a
+	}
+	return e
+}
+
+func (e *engine) set(a promo.Application) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.apps[a.Name] = a
+	for _, c := range e.events {
+		c <- a
+	}
+}
+
+func (e *engine) Get(_ context.Context, ref promo.ApplicationRef) (promo.Application, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a, ok := e.apps[ref.Name]
+	if !ok {
+		return a, promo.Errorf(promo.CodeNotFound, "no application %q", ref.Name)
+	}
+	return a, nil
+}
+
+func (e *engine) Applications(context.Context) ([]promo.Application, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []promo.Application
+	for _, a := range e.apps {
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+func (e *engine) WatchAll(context.Context) (<-chan promo.Application, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := make(chan promo.Application, 1000)
+	for _, a := range e.apps {
+		c <- a
+	}
+	e.events = append(e.events, c)
+	return c, nil
+}
+
+func (e *engine) Watch(ctx context.Context, _ promo.ApplicationRef) (<-chan promo.Application, error) {
+	return e.WatchAll(ctx)
+}
+
+func (e *engine) StartSync(_ context.Context, _ promo.ApplicationRef, r promo.SyncRequest) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.syncs = append(e.syncs, r.ID)
+	return nil
+}
+
+func (*engine) Terminate(context.Context, promo.ApplicationRef) error     { return nil }
+func (*engine) Refresh(context.Context, promo.ApplicationRef, bool) error { return nil }
+func (*engine) Diff(context.Context, promo.ApplicationRef, string) ([]promo.ResourceDiff, error) {
+	return nil, nil
+}
+
+func app(name, consent string) promo.Application {
+	return promo.Application{
+		ApplicationRef: promo.ApplicationRef{Namespace: "argocd", Name: name},
+		Labels:         map[string]string{"team": "a"}, Annotations: map[string]string{ConsentAnnotation: consent},
+	}
+}
+
+func call(operation, service string) plan.Call {
+	return plan.Call{
+		Operation: operation, Run: plan.RunInfo{Project: "shop"},
+		Stage: plan.StageInfo{Service: plan.Service{Name: service}, Environment: &plan.Environment{Name: "prod"}},
+	}
+}
+
+// world is a Temporal server, a worker with the test's workflow, and the server's side of agents.
+type world struct {
+	client   client.Client
+	registry *gateway.Registry
+	presence chan gateway.Change
+	view     *gateway.View
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	s, err := temporal.Start(t.Context(), temporal.Options{Dir: t.TempDir(), Namespace: "davit", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := s.Dial(t.Context(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	w := worker.New(c, "flows", worker.Options{})
+	w.RegisterWorkflowWithOptions(runStep, workflow.RegisterOptions{Name: "RunStep"})
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	return &world{client: c, registry: gateway.NewRegistry(gateway.NewMemoryStore(), time.Now), presence: make(chan gateway.Change, 1000)}
+}
+
+// runStep runs one step on an agent as the promotion workflow does.
+func runStep(ctx workflow.Context, kind string, c plan.Call) (plan.Result, error) {
+	o := contract.Options(plan.ClassSync)
+	o.TaskQueue, o.RetryPolicy.InitialInterval = contract.AgentTaskQueue("eu"), 50*time.Millisecond
+	return contract.Step(kind, plan.ClassSync).CallWith(ctx, o, c)
+}
+
+func (w *world) run(t *testing.T, kind string, c plan.Call) client.WorkflowRun {
+	t.Helper()
+	run, err := w.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: c.Operation, TaskQueue: "flows"}, "RunStep", kind, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// serve runs a gateway with a new view on address ("" for any) until stop.
+func (w *world) serve(t *testing.T, address string) (at string, stop func()) {
+	t.Helper()
+	if address == "" {
+		address = "127.0.0.1:0"
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.view = gateway.NewView(time.Now, func(c gateway.Change) { w.presence <- c })
+	g, err := gateway.New(gateway.Options{
+		Upstream: w.client.WorkflowService(), Namespace: "davit", Key: []byte(strings.Repeat("k", 32)),
+		Agents: w.registry, Fleet: w.view, Comparer: comparer{}, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = g.Serve(l) }() // ends with Stop
+	stop = sync.OnceFunc(g.Stop)
+	t.Cleanup(stop)
+	return l.Addr().String(), stop
+}
+
+type comparer struct{}
+
+func (comparer) Compare(_ context.Context, repository, _, _ string, _ []string) (steps.Relation, error) {
+	if repository == "gone" {
+		return steps.Relation{}, promo.Errorf(promo.CodeNotFound, "no repository %q", repository)
+	}
+	return steps.Relation{Kind: steps.RelationSame}, nil
+}
+
+// until waits for a change of the fleet that satisfies ok.
+func (w *world) until(t *testing.T, what string, ok func(gateway.Change) bool) {
+	t.Helper()
+	limit := time.After(20 * time.Second)
+	for {
+		select {
+		case c := <-w.presence:
+			if ok(c) {
+				return
+			}
+		case <-limit:
+			t.Fatalf("%s: nothing for 20 s", what)
+		}
+	}
+}
+
+func connected(yes bool) func(gateway.Change) bool {
+	return func(c gateway.Change) bool { return c.Presence != nil && c.Presence.Connected == yes }
+}
+
+func reported(c gateway.Change) bool { return c.Presence == nil }
+
+// stepsOf are a step that syncs, one that this agent doesn't offer, and one that hangs until told.
+func stepTypes(started chan<- struct{}, release <-chan struct{}) []steps.Type {
+	syncRun := func(ctx context.Context, in steps.In) (steps.Out, error) {
+		r, err := in.Ports.Compare.Compare(ctx, in.Stage.Repository.Name, "w", "g", nil)
+		if err != nil {
+			return steps.Out{}, err
+		}
+		apps, err := in.Ports.Apps.Find(ctx, "eu", map[string]string{"team": "a"})
+		if err != nil {
+			return steps.Out{}, err
+		}
+		for _, a := range apps {
+			if err := in.Ports.GitOps.StartSync(ctx, a.ApplicationRef, promo.SyncRequest{ID: in.Operation}); err != nil {
+				return steps.Out{}, err
+			}
+		}
+		return steps.Out{Message: r.Kind}, nil
+	}
+	hang := func(ctx context.Context, _ steps.In) (steps.Out, error) {
+		started <- struct{}{}
+		select {
+		case <-release:
+			return steps.Out{Message: "released"}, nil
+		case <-ctx.Done():
+			return steps.Out{}, ctx.Err()
+		}
+	}
+	return []steps.Type{
+		{Kind: "Sync", Class: plan.ClassSync, Agent: true, Run: syncRun},
+		{Kind: "Job", Class: plan.ClassSync, Agent: true, Run: syncRun},
+		{Kind: "Hang", Class: plan.ClassSync, Agent: true, Run: hang},
+		{Kind: "OnServer", Class: plan.ClassSync, Run: syncRun},
+	}
+}
+
+// start runs an agent until stop, which returns what Run returned.
+func start(t *testing.T, o Options) (stop func() error) {
+	t.Helper()
+	a, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+func wantCode(t *testing.T, what string, err error, want promo.Code, text string) {
+	t.Helper()
+	e := contract.Unwire(err)
+	if e == nil || e.Code != want || !strings.Contains(e.Error(), text) {
+		t.Errorf("%s: got %v, want %s %q", what, e, want, text)
+	}
+}
+
+// TestAgent is the life of an agent: it enrols, reports, works, is stopped in the middle of a step, goes on with
+// it after its return, survives a restart of the gateway, and ends when it is revoked.
+func TestAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	address, stopGateway := w.serve(t, "")
+	token, _, err := w.registry.Create(t.Context(), "eu", "admin", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEngine(app("checkout", "shop/checkout/prod"))
+	started, release := make(chan struct{}, 10), make(chan struct{})
+	o := Options{
+		Name: "eu", Server: address, Token: token, CredentialFile: filepath.Join(t.TempDir(), "credential"), Version: "v1",
+		Engine: e, Types: stepTypes(started, release), Capabilities: []string{"sync", "hang"}, Logger: slog.New(slog.DiscardHandler),
+		Rotate: 300 * time.Millisecond, // so that it happens all the time here
+	}
+	stop := start(t, o)
+	w.until(t, "agent comes", connected(true))
+	w.until(t, "first report", reported)
+	if got := w.view.All(); len(got) != 1 || got[0].Name != "checkout" || got[0].Agent != "eu" {
+		t.Errorf("reported: %+v", got)
+	}
+	e.set(app("cart", "shop/checkout/prod"))
+	w.until(t, "change", func(gateway.Change) bool { return len(w.view.All()) == 2 })
+
+	checkSteps(t, w, e)
+
+	run := w.run(t, "Hang", call("hang", "checkout"))
+	<-started
+	if err := stop(); err != nil {
+		t.Errorf("a stopped agent returned %v", err)
+	}
+	w.until(t, "agent goes", connected(false))
+	o.Token = "" // the credential in the file is enough
+	stop = start(t, o)
+	<-started // the step runs again on the agent that came back
+	w.until(t, "agent returns", connected(true))
+
+	stopGateway()
+	w.until(t, "gateway stops", connected(false))
+	_, _ = w.serve(t, address)
+	w.until(t, "agent reconnects", connected(true))
+	w.until(t, "everything is reported to the new gateway", func(gateway.Change) bool { return len(w.view.All()) == 2 })
+	close(release)
+	var out plan.Result
+	if err := run.Get(t.Context(), &out); err != nil || out.Message != "released" {
+		t.Errorf("the step that was under way all the time: %+v, %v", out, err)
+	}
+
+	if err := w.registry.Revoke(t.Context(), "eu"); err != nil {
+		t.Fatal(err)
+	}
+	w.until(t, "revoked agent goes", connected(false))
+	again, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Run(t.Context()); promo.CodeOf(err) != promo.CodeAuthentication || !strings.Contains(err.Error(), "revoked") {
+		t.Errorf("a revoked agent's Run: %v", err)
+	}
+	if err := stop(); promo.CodeOf(err) != promo.CodeAuthentication {
+		t.Errorf("the agent that was running when it was revoked: %v", err)
+	}
+}
+
+func checkSteps(t *testing.T, w *world, e *engine) {
+	t.Helper()
+	var out plan.Result
+	err := w.run(t, "Sync", call("sync-1", "checkout")).Get(t.Context(), &out)
+	if err != nil || out.Message != steps.RelationSame {
+		t.Errorf("sync: %+v, %v", out, err)
+	}
+	err = w.run(t, "Sync", call("sync-2", "other")).Get(t.Context(), nil)
+	wantCode(t, "sync without consent", err, promo.CodeAuthorization, "annotate it with davit.dev/promote: shop/other/prod")
+	err = w.run(t, "Job", call("job", "checkout")).Get(t.Context(), nil)
+	wantCode(t, "a capability that isn't offered", err, promo.CodeAuthorization, `does not offer "job"`)
+	gone := call("sync-3", "checkout")
+	gone.Stage.Repository.Name = "gone"
+	err = w.run(t, "Sync", gone).Get(t.Context(), nil)
+	wantCode(t, "a comparison that fails", err, promo.CodeNotFound, `no repository "gone"`)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, op := range e.syncs {
+		if op != "sync-1" {
+			t.Errorf("operation %s reached the engine", op)
+		}
+	}
+	if len(e.syncs) != 2 {
+		t.Errorf("%d applications synced, want 2", len(e.syncs))
+	}
+}
+
+func TestConsent(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		reason string
+		guard  guard
+		app    promo.Application
+		want   promo.Code
+	}{
+		"Annotated":    {"it names this service and environment", guard{}, app("a", "shop/checkout/prod"), ""},
+		"Other":        {"it names another environment", guard{}, app("a", "shop/checkout/dev"), promo.CodeAuthorization},
+		"Prefix":       {"the whole name counts", guard{}, app("a", "shop/checkout/prod2"), promo.CodeAuthorization},
+		"None":         {"nothing said is no", guard{}, promo.Application{}, promo.CodeAuthorization},
+		"Selector":     {"the agent's own configuration consents for it", guard{consent: map[string]string{"team": "a"}}, app("a", ""), ""},
+		"Selector2":    {"all labels are needed", guard{consent: map[string]string{"team": "a", "x": ""}}, app("a", ""), promo.CodeAuthorization},
+		"Project":      {"this project is served", guard{projects: []string{"shop"}}, app("a", "shop/checkout/prod"), ""},
+		"OtherProject": {"only another project is served", guard{projects: []string{"x"}}, app("a", "shop/checkout/prod"), promo.CodeAuthorization},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := tc.guard.check(call("op", "checkout"), tc.app)
+			if (err == nil) != (tc.want == "") || err != nil && promo.CodeOf(err) != tc.want {
+				t.Errorf("%s: got %v, want %q", tc.reason, err, tc.want)
+			}
+			g := guarded{Engine: newEngine(tc.app), guard: &tc.guard, call: call("op", "checkout")}
+			for what, err := range map[string]error{
+				"sync": g.StartSync(t.Context(), tc.app.ApplicationRef, promo.SyncRequest{}), "terminate": g.Terminate(t.Context(), tc.app.ApplicationRef),
+				"refresh": g.Refresh(t.Context(), tc.app.ApplicationRef, false),
+			} {
+				if (err == nil) != (tc.want == "") {
+					t.Errorf("%s: %s: got %v", tc.reason, what, err)
+				}
+			}
+		})
+	}
+	other := guarded{Engine: newEngine(), guard: &guard{name: "eu"}}
+	if err := other.Terminate(t.Context(), promo.ApplicationRef{Agent: "us", Name: "a"}); promo.CodeOf(err) != promo.CodeConfiguration {
+		t.Errorf("another agent's application: %v", err)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	cases := map[string]struct {
+		reason string
+		change func(*Options)
+		want   string
+	}{
+		"Plaintext": {"the credential would be seen", func(o *Options) { o.Server = "davit.example.com:7233" }, "without TLS"},
+		"NoName":    {"a name has no default", func(o *Options) { o.Name = "" }, "needs Name"},
+		"Rubbish":   {"a broken file is not overwritten silently", func(o *Options) { o.CredentialFile = write("rubbish", "{") }, "credential file"},
+		"Foreign": {"two agents share a file by mistake", func(o *Options) {
+			o.CredentialFile = write("foreign", `{"credentials":["`+gateway.NewCredential("us").Reveal()+`"]}`)
+		}, `not that of agent "eu"`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := Options{Name: "eu", Server: "127.0.0.1:1", Engine: newEngine(), Logger: slog.New(slog.DiscardHandler)}
+			tc.change(&o)
+			if _, err := New(o); promo.CodeOf(err) != promo.CodeConfiguration || err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: got %v, want %q", tc.reason, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestKeyring replaces credentials with a crash at each point between.
+func TestKeyring(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "credential")
+	open := func() *keyring {
+		k, err := openKeyring("eu", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	k := open()
+	if k.count() != 0 || k.secret() != "" {
+		t.Error("a new keyring isn't empty")
+	}
+	first, err := k.fresh()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := open().prepare() // and then the process dies
+	if err != nil {
+		t.Fatal(err)
+	}
+	k = open()
+	if k.count() != 2 || k.secret() != first {
+		t.Errorf("after a replacement without an answer: %d credentials", k.count())
+	}
+	k.tryNext() // the first was refused
+	if k.secret() != next {
+		t.Error("the second isn't tried")
+	}
+	if err := k.settle(); err != nil {
+		t.Fatal(err)
+	}
+	if k = open(); k.count() != 1 || k.secret() != next {
+		t.Errorf("after the server took the second: %d credentials", k.count())
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("file: %v, %v", info.Mode(), err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
+		t.Errorf("files left: %v, %v", left, err)
+	}
+}
+
+func TestNoCredential(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	a, err := New(Options{Name: "eu", Server: l.Addr().String(), Engine: newEngine(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Run(t.Context()); promo.CodeOf(err) != promo.CodeAuthentication || !strings.Contains(err.Error(), "davit agent enroll eu") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestAbsentServer stops an agent that has never reached its server.
+func TestAbsentServer(t *testing.T) {
+	t.Parallel()
+	seen := make(chan struct{}, 100)
+	a, err := New(Options{
+		Name: "eu", Server: "127.0.0.1:1", Token: "dvae.eu.x", Engine: newEngine(),
+		Logger: slog.New(signalHandler{slog.DiscardHandler, seen}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	<-seen
+	<-seen // it tries again
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+// signalHandler tells of each log line.
+type signalHandler struct {
+	slog.Handler
+	seen chan struct{}
+}
+
+func (h signalHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (h signalHandler) Handle(_ context.Context, r slog.Record) error {
+	if r.Level == slog.LevelWarn {
+		h.seen <- struct{}{}
+	}
+	return nil
+}
