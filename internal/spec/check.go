@@ -56,6 +56,10 @@ func (c *check) document() {
 		c.servicePaths(s)
 	case *EnvironmentSpec:
 		c.targets(s)
+	case *RepositorySpec:
+		c.address("spec.url", s.URL, "https", "ssh", "http", "file")
+	case *ConnectorSpec:
+		c.address("spec.url", s.URL, "https", "http")
 	case *PolicySetSpec:
 		c.policySet(s)
 	case *PipelineSpec:

@@ -11,7 +11,7 @@ import (
 func (s *stageCheck) changes() {
 	once := changesOf(s.stage) == string(plan.ChangesOnce)
 	several := len(s.stage.Waves) > 1
-	target, opened := "", false
+	target := ""
 	for _, p := range s.steps {
 		if p.rollback {
 			continue // rollbackSteps undo what the steps have done; RevertPR knows the merge
@@ -19,16 +19,31 @@ func (s *stageCheck) changes() {
 		if p.typ.Scope == plan.ScopeTarget && target == "" {
 			target = p.step.Name
 		}
-		if p.typ.Scope != plan.ScopeChange && p.step.Type != typeWaitPR {
+		if p.typ.Scope != plan.ScopeChange {
 			continue
 		}
-		if p.parallel != "" && p.typ.Scope == plan.ScopeChange {
+		if p.parallel != "" {
 			s.report(p.path, "changes", fmt.Sprintf("step %q changes the repository beside other steps", p.step.Name),
 				"changes stand outside of parallel:")
 		}
-		if once && several && target != "" && p.typ.Scope == plan.ScopeChange {
+		if once && several && target != "" {
 			s.report(p.path, "changes", fmt.Sprintf("with changes: once, step %q would follow step %q, which runs wave by wave", p.step.Name, target),
 				"put the changes first, or say changes: per-wave")
+		}
+		if several && !once && p.step.Type == typeUpdate {
+			s.pathsNameTarget(p)
+		}
+	}
+	s.pullRequests()
+}
+
+// pullRequests follows which pull request is open: a stage (or wave) has one at a time.
+func (s *stageCheck) pullRequests() {
+	opened, open := false, "" // ever, and the step whose pull request waits for its merge
+	var before *Step
+	for _, p := range s.steps {
+		if p.rollback {
+			continue
 		}
 		switch p.step.Type {
 		case typeMerge, typeWaitPR:
@@ -36,13 +51,23 @@ func (s *stageCheck) changes() {
 				s.report(p.path, "changes", fmt.Sprintf("no pull request is open when step %q runs", p.step.Name),
 					"put an UpdateReleaseRepo with delivery: pull-request before it")
 			}
-		case typeUpdate:
-			opened = opened || declaredText(p.step, "delivery") != "push"
-			if several && !once {
-				s.pathsNameTarget(p)
+			if declaredText(p.step, "until") != "checks" {
+				open = ""
 			}
-		default:
-			opened = true
+		case typeUpdate:
+			if declaredText(p.step, "delivery") == "push" {
+				break
+			}
+			if open != "" && !folds(before, p.step) {
+				s.report(p.path, "changes", fmt.Sprintf("step %q opens a second pull request while that of step %q is open", p.step.Name, open),
+					"merge the first one before, or make them alike and neighbours, so that they become one")
+			}
+			opened, open = true, p.step.Name
+		case typeRevert:
+			opened = true // it merges by itself, unless it says otherwise
+		}
+		if before == nil || !folds(before, p.step) {
+			before = p.step
 		}
 	}
 }

@@ -110,6 +110,9 @@ func (c *check) stageReferences(p *PipelineSpec, i int) {
 func (c *check) policySet(s *PolicySetSpec) {
 	for i, p := range s.Policies {
 		path := fmt.Sprintf("spec.policies[%d]", i)
+		if p.Module != "" {
+			c.insideTree(path+".module", p.Module)
+		}
 		switch {
 		case p.Module == "" && p.Rego == "":
 			c.report(path, "policy-set", "policy has no module", "add module: (a .rego file) or rego: (the text)")

@@ -177,8 +177,6 @@ func (c *compiler) stage(i int, only []string) plan.Stage {
 	path := fmt.Sprintf("spec.stages[%d]", i)
 	out.Nodes = c.nodes(s.Steps, path+".steps", "")
 	out.RollbackNodes = c.nodes(s.RollbackSteps, path+".rollbackSteps", "")
-	fold(out.Nodes)
-	fold(out.RollbackNodes)
 	out.Prologue = prologue(&out)
 	return out
 }

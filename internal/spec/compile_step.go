@@ -25,6 +25,8 @@ const (
 // nodes compiles a list of steps; prefix is the path of the groups around it.
 func (c *compiler) nodes(list []Step, path, prefix string) []plan.Node {
 	var out []plan.Node
+	var head *Step // the edit whose commit takes in the next one, too
+	var into *plan.Step
 	for i := range list {
 		s := &list[i]
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -37,8 +39,17 @@ func (c *compiler) nodes(list []Step, path, prefix string) []plan.Node {
 				Nodes: c.nodes(s.Group.Steps, at+".group.steps", prefix+s.Group.Name+"/"),
 			})
 		default:
-			out = append(out, c.step(s, at, prefix))
+			node := c.step(s, at, prefix)
+			if folds(head, s) {
+				into.Fold = append(into.Fold, s.Name)
+				node.Step.FoldedInto = into.Name
+			} else {
+				head, into = s, node.Step
+			}
+			out = append(out, node)
+			continue
 		}
+		head = nil
 	}
 	return out
 }
@@ -99,41 +110,6 @@ func retry(r *Retry) *plan.Retry {
 		out.MaxBackoff = max(defaultMaxBackoff, out.Backoff)
 	}
 	return out
-}
-
-// fold marks neighbouring edits of one repository: they become one commit, made by the first of them.
-func fold(nodes []plan.Node) {
-	var first *plan.Step
-	for i := range nodes {
-		fold(nodes[i].Nodes)
-		s := nodes[i].Step
-		if s == nil || s.Type != typeUpdate || s.When != (plan.When{On: plan.OnSuccess}) || len(s.Policies) > 0 {
-			first = nil
-			continue
-		}
-		if first == nil || !sameChange(first, s) {
-			first = s
-			continue
-		}
-		first.Fold = append(first.Fold, s.Name)
-		s.FoldedInto = first.Name
-	}
-}
-
-// foldable is what must be equal in the specs of edits that become one commit, and what forbids it.
-type foldable struct {
-	Repository string `json:"repository"`
-	Branch     string `json:"branch"`
-	Delivery   string `json:"delivery"`
-	Separate   bool   `json:"separate"`
-}
-
-func sameChange(a, b *plan.Step) bool {
-	var x, y foldable
-	if json.Unmarshal(a.Spec, &x) != nil || json.Unmarshal(b.Spec, &y) != nil {
-		return false
-	}
-	return x == y && !x.Separate
 }
 
 // prologue counts the leading nodes that run once for the stage. See "How a stage with several waves is cut" in

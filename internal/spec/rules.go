@@ -36,6 +36,7 @@ func Rules() []Rule {
 		{"changes", "changes are cut as `changes` says, and a merge has something to merge", false},
 		{"path", "paths stay inside the repository", false},
 		{"owned-paths", "owned paths do not overlap, and steps write only there", false},
+		{"url", "addresses name a host and hold no password", false},
 		{"blind-gate", "a gate in front of a merge has seen the change (a warning)", false},
 		{"timeout", "timeouts are longer than nothing and said once", false},
 		{"retry", "retries make sense for the step", false},
