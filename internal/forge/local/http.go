@@ -100,6 +100,9 @@ func (f *Forge) serve(w http.ResponseWriter, r *http.Request, c call) {
 // admit answers for the caller's rights and reports whether to go on.
 func (f *Forge) admit(w http.ResponseWriter, r *http.Request, c *call) bool {
 	user, password, _ := r.BasicAuth()
+	if token, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); isBearer {
+		password = token
+	}
 	access, err := f.o.Authenticate(r.Context(), user, password)
 	if err != nil && promo.CodeOf(err) != promo.CodeAuthentication {
 		f.fail(w, r, err)

@@ -66,7 +66,8 @@ type Options struct {
 	// URL is where the server is reached, such as http://127.0.0.1:8080: clones come from URL/git/<name>.git,
 	// pages are below URL/forge/<name>.
 	URL string
-	// Authenticate says what the bearer of HTTP basic credentials may do; user and password are "" for nobody.
+	// Authenticate says what the bearer of HTTP basic credentials may do (a bearer token comes as password);
+	// user and password are "" for nobody.
 	// An Authentication error asks for (other) credentials.
 	Authenticate func(ctx context.Context, user, password string) (Access, error)
 	// Git is the program, "git" if empty.

@@ -45,6 +45,18 @@ func TestClones(t *testing.T) {
 	}
 }
 
+func TestBearerToken(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil)
+	c := w.clone("ann")
+	c.git("commit", "-q", "--allow-empty", "-m", "x")
+	c.git("-c", "http.extraHeader=Authorization: Bearer token-ann", "push", "-q", w.url+"/git/deploy.git", "HEAD:refs/heads/bearer")
+	w.same("head", w.head("bearer"), c.git("rev-parse", "HEAD"))
+	if e := w.event(forge.EventPush); e.By != "ann" {
+		t.Fatalf("event %+v", e)
+	}
+}
+
 func TestCreateIsDeterministic(t *testing.T) {
 	t.Parallel()
 	a, b := start(t, nil), start(t, nil)
