@@ -16,6 +16,9 @@ const maxServerText = 2 << 10
 // errRace says that a reference was not where the request expected it. It never leaves the package.
 var errRace = errors.New("reference moved")
 
+// errForgotten says that the server lacks objects that a push took for granted. It never leaves the package alone.
+var errForgotten = errors.New("server lacks objects")
+
 // serverText makes a server's words fit for an error: one line, bounded, no control characters.
 func serverText(s string) string {
 	if len(s) > maxServerText {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"github.com/davit-cd/davit/internal/promo"
 )
@@ -131,6 +132,40 @@ func (r *Repo) once(ctx context.Context, key string, work func() error) (shared 
 			return shared, err
 		}
 	}
+}
+
+// below returns trees and blobs with everything below them.
+func (r *Repo) below(ctx context.Context, ids []plumbing.Hash) ([]newObject, error) {
+	var out []newObject
+	seen := map[plumbing.Hash]bool{}
+	for level := ids; len(level) > 0; {
+		objects, err := r.objects(ctx, level...)
+		if err != nil {
+			return nil, err
+		}
+		if len(out)+len(objects) > maxChanged {
+			return nil, promo.Errorf(promo.CodeConfiguration, "what is copied has more than %d files and directories", maxChanged)
+		}
+		var next []plumbing.Hash
+		for i, o := range objects {
+			out = append(out, newObject{object: o, id: level[i]})
+			if o.kind != plumbing.TreeObject {
+				continue
+			}
+			d, err := parseTree(level[i], o.data)
+			if err != nil {
+				return nil, err
+			}
+			for _, n := range d.nodes {
+				if n.mode != filemode.Submodule && !seen[n.id] {
+					seen[n.id] = true
+					next = append(next, n.id)
+				}
+			}
+		}
+		level = next
+	}
+	return out, nil
 }
 
 // complete returns a commit whose trees are all in the mirror, fetching what is not: at depth 1, against the

@@ -106,8 +106,10 @@ func NewMirrors(dir string, opts Options) (*Mirrors, error) {
 			WithHint("each process needs a data directory of its own")
 	}
 	opts = opts.defaults()
-	return &Mirrors{dir: dir, opts: opts, lock: lock, repos: map[string]*Repo{},
-		objects: cache.NewObjectLRU(cache.FileSize(opts.CacheBytes))}, nil
+	return &Mirrors{
+		dir: dir, opts: opts, lock: lock, repos: map[string]*Repo{},
+		objects: cache.NewObjectLRU(cache.FileSize(opts.CacheBytes)),
+	}, nil
 }
 
 // Open returns the repository's mirror, shared by all who ask for the same name and URL. Nothing is fetched yet.

@@ -44,8 +44,10 @@ type packReader struct {
 
 // readPack returns the objects of the pack by id.
 func readPack(r io.Reader, limits packLimits, base func(plumbing.Hash) (object, error)) (map[plumbing.Hash]object, error) {
-	p := &packReader{r: bufio.NewReaderSize(r, 64<<10), limits: limits, base: base,
-		at: map[int64]*entry{}, byID: map[plumbing.Hash]*entry{}}
+	p := &packReader{
+		r: bufio.NewReaderSize(r, 64<<10), limits: limits, base: base,
+		at: map[int64]*entry{}, byID: map[plumbing.Hash]*entry{},
+	}
 	var head [12]byte
 	if _, err := io.ReadFull(p.r, head[:]); err != nil {
 		if errors.Is(err, io.EOF) {

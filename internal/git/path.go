@@ -13,10 +13,10 @@ const maxPath = 4096
 
 // splitPath checks a path from outside and cuts it into names. "" and "." are the root and give none.
 func splitPath(p string) ([]string, error) {
-	if p == "" || p == "." {
+	trimmed := strings.TrimSuffix(p, "/")
+	if p == "" || trimmed == "." {
 		return nil, nil
 	}
-	trimmed := strings.TrimSuffix(p, "/")
 	switch {
 	case len(p) > maxPath:
 		return nil, promo.Errorf(promo.CodeConfiguration, "path %q… is longer than %d bytes", p[:64], maxPath)

@@ -110,7 +110,9 @@ func refused(up refUpdate, reason, said string) error {
 	case has("failed to update ref", "cannot lock ref", "failed to lock", "stale info", "fetch first", "non-fast-forward",
 		"already exists", "reference changed", "incorrect old value", "is at "):
 		return errors.Join(errRace, errors.New(text))
-	case has("funny refname", "hidden ref", "shallow update", "missing necessary objects", "bad pack", "fsck", "currently checked out"):
+	case has("missing necessary objects"):
+		return errors.Join(errForgotten, promo.Errorf(promo.CodeConfiguration, "server refused the push to %q: %s", branch, text))
+	case has("funny refname", "hidden ref", "shallow update", "bad pack", "fsck", "currently checked out"):
 		return promo.Errorf(promo.CodeConfiguration, "server refused the push to %q: %s", branch, text)
 	}
 	return promo.Errorf(promo.CodeConnectivity, "push to %q did not succeed: %s", branch, text)

@@ -35,6 +35,7 @@ type job struct {
 	base, head plumbing.Hash
 	existing   bool
 	err        error
+	copied     []plumbing.Hash
 }
 
 // doubtful reports whether the outcome was read from a head that may be old: an edit that failed, changed nothing
@@ -172,6 +173,9 @@ func (r *Repo) landTogether(ctx context.Context, branch string, batch []*job) er
 			return nil // nothing new: found, unchanged or failed, each by itself
 		}
 		err = r.pushBatch(ctx, branch, at, head, objects)
+		if errors.Is(err, errForgotten) {
+			err = r.pushWhole(ctx, branch, at, batch, objects)
+		}
 		if !errors.Is(err, errRace) {
 			return err
 		}
@@ -346,6 +350,7 @@ func (r *Repo) buildOne(ctx context.Context, at start, j *job) ([]newObject, err
 	if err != nil {
 		return nil, err
 	}
+	j.copied = t.copied
 	root, objects, err := t.finish()
 	if err != nil || root == before {
 		return nil, err
@@ -360,6 +365,23 @@ func (r *Repo) buildOne(ctx context.Context, at start, j *job) ([]newObject, err
 	r.s.add(known) // the next job builds on it; if the push fails, upkeep drops it
 	r.markWhole(j.head)
 	return objects, nil
+}
+
+// pushWhole is pushBatch with everything below what was copied from other commits: the mirror has kept what the
+// server has forgotten.
+func (r *Repo) pushWhole(ctx context.Context, branch string, at start, batch []*job, objects []newObject) error {
+	head := at.on
+	for _, j := range batch {
+		if j.err == nil && !j.existing {
+			head = j.head
+		}
+		below, err := r.below(ctx, j.copied)
+		if err != nil {
+			return err
+		}
+		objects = append(objects, below...)
+	}
+	return r.pushBatch(ctx, branch, at, head, unique(objects))
 }
 
 func (r *Repo) pushBatch(ctx context.Context, branch string, at start, head plumbing.Hash, objects []newObject) error {

@@ -57,8 +57,10 @@ type memory struct {
 }
 
 func newRepo(name string, c *client, s *store, opts Options) (*Repo, error) {
-	r := &Repo{name: name, opts: opts, c: c, s: s, seen: map[string]plumbing.Hash{},
-		whole: map[plumbing.Hash]bool{}, keeps: map[plumbing.Hash]bool{}, queues: map[string]*queue{}}
+	r := &Repo{
+		name: name, opts: opts, c: c, s: s, seen: map[string]plumbing.Hash{},
+		whole: map[plumbing.Hash]bool{}, keeps: map[plumbing.Hash]bool{}, queues: map[string]*queue{},
+	}
 	var m memory
 	data, err := os.ReadFile(filepath.Join(s.dir, "davit.json"))
 	if err == nil && json.Unmarshal(data, &m) == nil { // a cache: what cannot be read is asked again

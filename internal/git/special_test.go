@@ -1,6 +1,7 @@
 package git_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -94,6 +95,16 @@ func TestKeptCommitSurvives(t *testing.T) {
 	if err != nil || string(data) != "image: good\n" {
 		t.Errorf("file is %q, %v", data, err)
 	}
+	// Back to it: the server gets again what it has forgotten.
+	back := change("rollback", "", "")
+	back.Edit = func(ctx context.Context, tr *git.Tree) error {
+		return tr.CopyFrom(ctx, good, "services/checkout", "services/checkout")
+	}
+	mustChange(t, r, back)
+	if got := f.Git("show", "main:services/checkout/dev/values.yaml"); got != "image: good\n" {
+		t.Errorf("file is %q", got)
+	}
+	f.Fsck()
 	if err := r.Release(good); err != nil {
 		t.Error(err)
 	}

@@ -24,6 +24,8 @@ type Tree struct {
 	readOnly bool
 	maxFile  int64
 	blobs    map[plumbing.Hash][]byte
+	// copied are trees and blobs that were taken over from other commits by their ids.
+	copied []plumbing.Hash
 }
 
 // loader gives objects, fetching those that are missing in one request.

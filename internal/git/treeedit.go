@@ -184,6 +184,7 @@ func (t *Tree) copyFrom(source *Tree, from, path string) error {
 	if old, err := t.lookup(names); err == nil && old.id == n.id && old.mode == n.mode && (old.dir == nil || !old.dir.dirty) {
 		return nil
 	}
+	t.copied = append(t.copied, n.id)
 	return t.put(names, &node{name: names[len(names)-1], mode: n.mode, id: n.id})
 }
 

@@ -99,8 +99,10 @@ type walker struct {
 }
 
 func (r *Repo) walker(ctx context.Context) *walker {
-	return &walker{load: func(id plumbing.Hash) (*commit, error) { return r.history(ctx, id) },
-		flags: map[plumbing.Hash]int{}, queued: map[plumbing.Hash]bool{}}
+	return &walker{
+		load:  func(id plumbing.Hash) (*commit, error) { return r.history(ctx, id) },
+		flags: map[plumbing.Hash]int{}, queued: map[plumbing.Hash]bool{},
+	}
 }
 
 // push adds colours to a commit and queues it if that is news.

@@ -38,8 +38,10 @@ func New(tb testing.TB) *Server {
 	execPath := strings.TrimSpace(s.Git("", "--exec-path"))
 	backend := &cgi.Handler{
 		Path: filepath.Join(execPath, "git-http-backend"),
-		Env: []string{"GIT_PROJECT_ROOT=" + s.Root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "HOME=" + s.Root,
-			"PATH=" + os.Getenv("PATH")},
+		Env: []string{
+			"GIT_PROJECT_ROOT=" + s.Root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "HOME=" + s.Root,
+			"PATH=" + os.Getenv("PATH"),
+		},
 		Stderr: &quiet{},
 	}
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -138,9 +140,11 @@ func (r *Repo) Hook(name, script string) {
 
 // Env is the environment of every git program that tests start: nobody's configuration, a fixed person.
 func (s *Server) Env() []string {
-	env := []string{"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0",
+	env := []string{
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0",
 		"GIT_AUTHOR_NAME=Someone Else", "GIT_AUTHOR_EMAIL=else@example.com",
-		"GIT_COMMITTER_NAME=Someone Else", "GIT_COMMITTER_EMAIL=else@example.com"}
+		"GIT_COMMITTER_NAME=Someone Else", "GIT_COMMITTER_EMAIL=else@example.com",
+	}
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "GIT_") {
 			env = append(env, kv)
