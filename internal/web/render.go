@@ -35,25 +35,24 @@ func funcs(now func() time.Time, as assets) template.FuncMap {
 		"charts":  charts,
 		"diffOf":  diffOf,
 		"seg":     url.PathEscape,
+		"runPath": runPath,
 		"join":    strings.Join,
 		"inc":     func(i int) int { return i + 1 },
-		"dict":    dict,
 		"number":  func(id string) string { return id[strings.LastIndex(id, "/")+1:] },
 		"str":     func(v any) string { return fmt.Sprint(v) },
 	}
 }
 
-// dict makes a map of a template's arguments.
-func dict(pairs ...any) (map[string]any, error) {
-	m := map[string]any{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		key, ok := pairs[i].(string)
-		if !ok {
-			return nil, fmt.Errorf("dict: key %v is no string", pairs[i])
-		}
-		m[key] = pairs[i+1]
+// runPath is the page of what proved a commit: a promotion, or a rollback, by its id.
+func runPath(id string) string {
+	parts := strings.SplitN(id, "/", 4)
+	switch len(parts) {
+	case 3:
+		return "/projects/" + parts[0] + "/promotions/" + parts[1] + "/" + parts[2]
+	case 4:
+		return rollbackPath(id)
 	}
-	return m, nil
+	return ""
 }
 
 func short(sha string) string {
