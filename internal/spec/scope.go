@@ -18,7 +18,7 @@ func (s *stageCheck) stageScope() expression.Scope {
 	text := expression.String()
 	scope := expression.Scope{
 		"inputs":  inputTypes(s.pipeline.Inputs),
-		"release": expression.Map(map[string]expression.Type{"version": text}),
+		"release": s.release(),
 		"service": expression.Map(map[string]expression.Type{"name": text, "branch": text, "path": text, "repository": text}),
 		"run": expression.Map(map[string]expression.Type{
 			"id": text, "number": expression.Number(), "triggeredBy": text, "startedAt": text,
@@ -33,6 +33,27 @@ func (s *stageCheck) stageScope() expression.Scope {
 		scope["environment"] = expression.Absent(fmt.Sprintf("stage %q has none", s.stage.Name))
 	}
 	return scope
+}
+
+// release has a version where an input says it.
+func (s *stageCheck) release() expression.Type {
+	version := expression.String()
+	if _, ok := s.pipeline.Inputs["version"]; !ok {
+		version = expression.Absent(`the pipeline has no input "version"`)
+	}
+	return expression.Map(map[string]expression.Type{"version": version})
+}
+
+// region is that of the target, where every target has one.
+func (s *stageCheck) region() expression.Type {
+	if s.env != nil {
+		for _, t := range s.env.Targets {
+			if t.Region == "" {
+				return expression.Absent(fmt.Sprintf("target %q has none", t.Name))
+			}
+		}
+	}
+	return expression.String()
 }
 
 func inputTypes(inputs map[string]Input) expression.Type {
@@ -95,9 +116,8 @@ func (s *stageCheck) outputsFrom(p placed, severalWaves bool) expression.Type { 
 func (s *stageCheck) stepScope(i int) expression.Scope {
 	me := s.steps[i]
 	scope := s.stageScope()
-	text := expression.String()
 	scope["target"] = expression.Map(map[string]expression.Type{
-		"name": text, "agent": text, "region": text, "labels": expression.Strings(),
+		"name": expression.String(), "agent": expression.String(), "region": s.region(), "labels": expression.Strings(),
 	})
 	if me.typ.Scope != plan.ScopeTarget && me.typ.Scope != plan.ScopeChange || s.stage.Environment == "" {
 		scope["target"] = expression.Absent(fmt.Sprintf("step %q runs once for the stage", me.step.Name))

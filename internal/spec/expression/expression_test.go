@@ -178,6 +178,22 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+func TestMentions(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"${{ target.name }}": true, "${{ inputs.target }}": false, "target": false, "a ${{ [target] | len() }} b": true,
+		"${{ 'target' }}": false, "${{ target": false, "": false,
+	} {
+		if got := expression.Mentions(text, "target"); got != want {
+			t.Errorf("Mentions(%q) = %v", text, got)
+		}
+	}
+	raw := json.RawMessage(`{"path":"x/${{ steps[\"a-b\"].outputs.y }}","set":{"k":["${{ target.name }}"]}}`)
+	if !expression.MentionsJSON(raw, "target") || expression.MentionsJSON(raw, "inputs") {
+		t.Error("the values of JSON are looked at, escapes undone")
+	}
+}
+
 func FuzzBool(f *testing.F) {
 	f.Add("inputs.count > 1")
 	f.Add("${{ all(inputs.list, # != 'x') }}")

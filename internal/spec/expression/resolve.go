@@ -195,6 +195,12 @@ func Mentions(text, name string) bool {
 	return slices.ContainsFunc(parts, func(p Part) bool { return p.Expr && uses(p.Text, name) })
 }
 
+// MentionsJSON reports whether an expression anywhere in a JSON value uses the variable.
+func MentionsJSON(raw json.RawMessage, name string) bool {
+	var v any
+	return json.Unmarshal(raw, &v) == nil && mentionsIn(v, name)
+}
+
 func mentionsIn(v any, name string) bool {
 	switch t := v.(type) {
 	case string:
