@@ -158,11 +158,9 @@ func call(ctx context.Context, in In, c *HTTPSpec) (response, error) {
 		req.Header.Set("Content-Type", contentType)
 	}
 	req.Header.Set("User-Agent", "davit")
-	for name, v := range c.Headers {
-		if v.Secret != "" {
-			return response{}, promo.Errorf(promo.CodeConfiguration, "header %q: the secret %q was not resolved", name, v.Secret)
-		}
-		req.Header.Set(name, v.Value)
+	hidden, err := setHeaders(in, c, req)
+	if err != nil {
+		return response{}, err
 	}
 	req.Header.Set("Idempotency-Key", in.Operation)
 	resp, err := in.Ports.HTTP.Do(req)
@@ -170,7 +168,28 @@ func call(ctx context.Context, in In, c *HTTPSpec) (response, error) {
 		return response{}, connection(ctx, c, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	return readResponse(resp)
+	return readResponse(resp, hidden)
+}
+
+// setHeaders fills in secrets last, each only towards a host that may see it, and returns them to be hidden where
+// an endpoint echoes them.
+func setHeaders(in In, c *HTTPSpec, req *http.Request) (hidden []string, err error) {
+	for name, v := range c.Headers {
+		if v.Secret == "" {
+			req.Header.Set(name, v.Value)
+			continue
+		}
+		if in.Ports.Secret == nil {
+			return nil, promo.Errorf(promo.CodeConfiguration, "header %q needs secret %q, and there are none here", name, v.Secret)
+		}
+		secret, err := in.Ports.Secret(v.Secret, req.URL.Hostname())
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set(name, secret.Reveal())
+		hidden = append(hidden, secret.Reveal())
+	}
+	return hidden, nil
 }
 
 func requestBody(v any) (io.Reader, string, error) {
@@ -204,7 +223,7 @@ func connection(ctx context.Context, c *HTTPSpec, err error) error {
 	return promo.Errorf(promo.CodeConnectivity, "%s %s: %w", c.Method, shownURL(c.URL), err)
 }
 
-func readResponse(resp *http.Response) (response, error) {
+func readResponse(resp *http.Response, hidden []string) (response, error) {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
 	if err != nil {
 		return response{}, promo.Errorf(promo.CodeConnectivity, "the answer ended early: %w", err)
@@ -212,11 +231,19 @@ func readResponse(resp *http.Response) (response, error) {
 	if len(raw) > maxResponse {
 		return response{}, promo.Errorf(promo.CodeConfiguration, "the answer has more than %d bytes", maxResponse)
 	}
-	r := response{status: resp.StatusCode, headers: map[string]any{}, body: string(raw)}
-	for name := range resp.Header {
-		r.headers[strings.ToLower(name)] = resp.Header.Get(name)
+	hide := func(s string) string {
+		for _, h := range hidden {
+			if len(h) >= 4 { // a shorter one is no secret, and would blot out half the text
+				s = strings.ReplaceAll(s, h, "***")
+			}
+		}
+		return s
 	}
-	if json.Unmarshal(raw, &r.json) != nil {
+	r := response{status: resp.StatusCode, headers: map[string]any{}, body: hide(string(raw))}
+	for name := range resp.Header {
+		r.headers[strings.ToLower(name)] = hide(resp.Header.Get(name))
+	}
+	if json.Unmarshal([]byte(r.body), &r.json) != nil {
 		r.json = nil
 	}
 	return r, nil

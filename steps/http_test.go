@@ -15,7 +15,12 @@ import (
 )
 
 func httpIn(client *http.Client, spec string) steps.In {
-	w := stepstest.World{Ports: steps.Ports{HTTP: client, Eval: stepstest.Eval}}
+	w := stepstest.World{Ports: steps.Ports{HTTP: client, Eval: stepstest.Eval, Secret: func(name, host string) (promo.Secret, error) {
+		if name != "key" || host != "127.0.0.1" {
+			return "", promo.Errorf(promo.CodeAuthorization, "secret %q may not be sent to %s", name, host)
+		}
+		return "t0psecret", nil
+	}}}
 	return w.In("call", spec)
 }
 
@@ -67,7 +72,8 @@ func TestHTTP(t *testing.T) {
 		"503":          {`{"url":"URL/503?token=s3cret"}`, promo.CodeConnectivity, false, "503"},
 		"Post503":      {`{"method":"POST","url":"URL/503"}`, promo.CodeConnectivity, true, "503"},
 		"Post404":      {`{"method":"POST","url":"URL/404"}`, promo.CodeNotFound, false, "404"},
-		"Secret":       {`{"url":"URL/ok","headers":{"X-Key":{"secret":"name"}}}`, promo.CodeConfiguration, false, "was not resolved"},
+		"Secret":       {`{"method":"POST","url":"URL/echo","headers":{"X-Key":{"secret":"key"}},"expect":"body contains 'POST' && !(body contains 't0psecret')"}`, "", false, "POST  ***"},
+		"SecretOther":  {`{"url":"URL/ok","headers":{"X-Key":{"secret":"other"}}}`, promo.CodeAuthorization, false, "may not be sent"},
 		"Gone":         {`{"url":"http://127.0.0.1:1/x?token=s3cret"}`, promo.CodeConnectivity, false, "refused"},
 		"GonePost":     {`{"method":"POST","url":"http://127.0.0.1:1/"}`, promo.CodeConnectivity, true, "refused"},
 		"PollThrough":  {`{"url":"URL/503","expect":"status == 200","poll":{"interval":"3s"}}`, "", false, ""},

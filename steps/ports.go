@@ -24,6 +24,8 @@ type Ports struct {
 	Blobs   Blobs
 	// Eval evaluates a boolean expression over the variables: `expect` of Http, `failIf` of Verify.
 	Eval func(expression string, vars map[string]any) (bool, error)
+	// Secret returns a secret of the server's configuration, if the run's project may use it towards the host.
+	Secret func(name, host string) (promo.Secret, error)
 	// Heartbeat tells that a long call is alive; nil where nobody listens.
 	Heartbeat func()
 }
