@@ -26,3 +26,26 @@ func TestEveryCommandIsExplained(t *testing.T) {
 	}
 	walk((&app{}).root())
 }
+
+func TestTheTreeIsRedrawnInPlace(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	s := &screen{a: &app{Process: Process{Stdout: &out, Columns: 24, Rows: 5}}}
+	for _, lines := range [][]string{
+		{"first"},
+		{"first", "a line that is wider than the terminal"},
+		{"1", "2", "3", "4", "5", "6"},
+		{"an \x1b[31mevil\x07 line"},
+	} {
+		if err := s.tree(lines); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "first\n" +
+		"\x1b[1A\x1b[Jfirst\na line that is wider t…\n" +
+		"\x1b[2A\x1b[J1\n…\n5\n6\n" +
+		"\x1b[4A\x1b[Jan \uFFFD[31mevil\uFFFD line\n"
+	if out.String() != want {
+		t.Errorf("%q", out.String())
+	}
+}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -23,10 +25,10 @@ type Process struct {
 	Env    func(string) string
 	// ConfigDir is the person's folder for configuration; "" where there is none.
 	ConfigDir string
-	// Columns is the width of the terminal on Stdout, 0 where Stdout is none.
-	Columns int
-	Now     func() time.Time
-	Version api.Version
+	// Columns and Rows are the size of the terminal on Stdout, 0 where Stdout is none.
+	Columns, Rows int
+	Now           func() time.Time
+	Version       api.Version
 	// Language reads definitions without a server.
 	Language Language
 	// Up runs everything in one process until ctx ends; nil where this binary can't.
@@ -105,13 +107,23 @@ func (a *app) complain(err error) {
 
 // say writes a line to standard error.
 func (a *app) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(a.Stderr, format+"\n", args...) // nowhere to report it
+	_, _ = io.WriteString(a.Stderr, clean(fmt.Sprintf(format, args...))+"\n") // nowhere to report it
 }
 
 // print writes a line of the answer.
 func (a *app) print(format string, args ...any) error {
-	_, err := fmt.Fprintf(a.Stdout, format+"\n", args...)
+	_, err := io.WriteString(a.Stdout, clean(fmt.Sprintf(format, args...))+"\n")
 	return err
+}
+
+// clean keeps text of others (messages, comments, commits) from steering the terminal.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && unicode.IsControl(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
 }
 
 func (a *app) root() *cobra.Command {

@@ -33,7 +33,7 @@ func (a *app) show(v any, people func() error) error {
 func (a *app) table(rows [][]string) error {
 	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		if _, err := fmt.Fprintln(w, strings.Join(row, "\t")); err != nil {
+		if _, err := fmt.Fprintln(w, clean(strings.ReplaceAll(strings.Join(row, "\t"), "\n", " "))); err != nil {
 			return err
 		}
 	}

@@ -122,12 +122,15 @@ type screen struct {
 
 // tree redraws a promotion in place.
 func (s *screen) tree(lines []string) error {
+	if rows := s.a.Rows - 1; rows > 2 && len(lines) > rows { // what has scrolled away can't be redrawn
+		lines = append([]string{lines[0], "…"}, lines[len(lines)-rows+2:]...)
+	}
 	var b strings.Builder
 	if s.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", s.drawn) // up to where it began, and clear from there
 	}
 	for _, line := range lines {
-		b.WriteString(cut(line, s.a.Columns-1) + "\n") // a wrapped line would break the count
+		b.WriteString(cut(clean(strings.ReplaceAll(line, "\n", " ")), s.a.Columns-1) + "\n") // a wrapped line would break the count
 	}
 	s.drawn = len(lines)
 	_, err := fmt.Fprint(s.a.Stdout, b.String())

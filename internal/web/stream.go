@@ -21,6 +21,8 @@ const (
 	// minInterval is the least time between two states of one stream: more often nobody can see, and a wide
 	// stage changes many times in a moment.
 	minInterval = 100 * time.Millisecond
+	// listInterval is the same for whole lists, which cost more to read and change more often.
+	listInterval = 500 * time.Millisecond
 	// writeTimeout ends streams whose reader takes nothing any more.
 	writeTimeout = 20 * time.Second
 	// maxStream ends a stream so that its authorisation is asked for anew; clients come back by themselves.
@@ -94,7 +96,7 @@ func (s *Server) stateEvents(kind string, idOf func(*http.Request) string, read 
 				_ = out.send("end", []byte("{}")) // the client may be gone
 				return
 			}
-			if !awaitChange(ctx, out, events, func(e store.Event) bool { return e.Kind == kind && e.ID == id }) {
+			if !awaitChange(ctx, out, events, minInterval, func(e store.Event) bool { return e.Kind == kind && e.ID == id }) {
 				return
 			}
 			if st, err = read(ctx, whoFrom(ctx), id); err != nil {
@@ -105,7 +107,7 @@ func (s *Server) stateEvents(kind string, idOf func(*http.Request) string, read 
 }
 
 // awaitChange waits for an event that matters, sending heartbeats, then lets the burst pass.
-func awaitChange(ctx context.Context, out *eventStream, events <-chan store.Event, matters func(store.Event) bool) bool {
+func awaitChange(ctx context.Context, out *eventStream, events <-chan store.Event, calm time.Duration, matters func(store.Event) bool) bool {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	var settled <-chan time.Time
@@ -125,7 +127,7 @@ func awaitChange(ctx context.Context, out *eventStream, events <-chan store.Even
 			}
 			if e.Kind == store.EventLost || matters(e) {
 				// Later events stay in the feed: the read that follows may be too early for them.
-				settled, events = time.After(minInterval), nil
+				settled, events = time.After(calm), nil
 			}
 		}
 	}
@@ -139,11 +141,15 @@ func (s *Server) projectEvents(w http.ResponseWriter, r *http.Request) {
 	project, only := r.PathValue("project"), r.URL.Query().Get("id")
 	events := s.services.Changes.Subscribe(ctx)
 	out := newEventStream(w)
+	calm := listInterval
+	if only != "" {
+		calm = minInterval
+	}
 	for {
 		if out.send("changed", []byte("{}")) != nil {
 			return
 		}
-		if !awaitChange(ctx, out, events, func(e store.Event) bool { return concerns(e, project, only) }) {
+		if !awaitChange(ctx, out, events, calm, func(e store.Event) bool { return concerns(e, project, only) }) {
 			return
 		}
 	}
