@@ -167,7 +167,7 @@ func passing(err error) error {
 // where it takes none.
 func (a *Agent) login(ctx context.Context) (*hello, error) {
 	err := error(promo.Errorf(promo.CodeAuthentication, "agent %q has neither a credential nor an enrolment token", a.o.Name).
-		WithHint("make a token with: davit agent enroll %s", a.o.Name))
+		WithHint("make a token with: davit agent create %s", a.o.Name))
 	for range a.keys.count() {
 		var h *hello
 		if h, err = a.link.hello(ctx, a.o); err == nil {

@@ -92,8 +92,8 @@ func (e *engine) StartSync(_ context.Context, _ promo.ApplicationRef, r promo.Sy
 
 func (*engine) Terminate(context.Context, promo.ApplicationRef) error     { return nil }
 func (*engine) Refresh(context.Context, promo.ApplicationRef, bool) error { return nil }
-func (*engine) Diff(context.Context, promo.ApplicationRef, string) ([]promo.ResourceDiff, error) {
-	return nil, nil
+func (*engine) Diff(_ context.Context, _ promo.ApplicationRef, revision string) ([]promo.ResourceDiff, error) {
+	return []promo.ResourceDiff{{Unified: "-" + revision}}, nil
 }
 
 func app(name, consent string) promo.Application {
@@ -136,6 +136,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(c.Close)
 	w := worker.New(c, "flows", worker.Options{})
 	w.RegisterWorkflowWithOptions(runStep, workflow.RegisterOptions{Name: "RunStep"})
+	w.RegisterWorkflowWithOptions(diffAndRefresh, workflow.RegisterOptions{Name: "DiffAndRefresh"})
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -148,6 +149,16 @@ func runStep(ctx workflow.Context, kind string, c plan.Call) (plan.Result, error
 	o := contract.Options(plan.ClassSync)
 	o.TaskQueue, o.RetryPolicy.InitialInterval = contract.AgentTaskQueue("eu"), 50*time.Millisecond
 	return contract.Step(kind, plan.ClassSync).CallWith(ctx, o, c)
+}
+
+// diffAndRefresh asks an agent about an application.
+func diffAndRefresh(ctx workflow.Context, req contract.AppRequest) (contract.DiffResult, error) {
+	o := contract.Options(plan.ClassNetwork)
+	o.TaskQueue = contract.AgentTaskQueue("eu")
+	if _, err := contract.Refresh.CallWith(ctx, o, contract.RefreshRequest{AppRequest: req}); err != nil {
+		return contract.DiffResult{}, err
+	}
+	return contract.Diff.CallWith(ctx, o, contract.DiffRequest{AppRequest: req, Revision: "abc"})
 }
 
 func (w *world) run(t *testing.T, kind string, c plan.Call) client.WorkflowRun {
@@ -249,8 +260,8 @@ func stepTypes(started chan<- struct{}, release <-chan struct{}) []steps.Type {
 	}
 }
 
-// start runs an agent until stop, which returns what Run returned.
-func start(t *testing.T, o Options) (stop func() error) {
+// start runs an agent until stop; wait waits for it to end by itself. Both return what Run returned.
+func start(t *testing.T, o Options) (stop, wait func() error) {
 	t.Helper()
 	a, err := New(o)
 	if err != nil {
@@ -259,12 +270,13 @@ func start(t *testing.T, o Options) (stop func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
-	stop = sync.OnceValue(func() error {
+	wait = sync.OnceValue(func() error { return <-done })
+	stop = func() error {
 		cancel()
-		return <-done
-	})
+		return wait()
+	}
 	t.Cleanup(func() { _ = stop() })
-	return stop
+	return stop, wait
 }
 
 func wantCode(t *testing.T, what string, err error, want promo.Code, text string) {
@@ -292,7 +304,7 @@ func TestAgent(t *testing.T) {
 		Engine: e, Types: stepTypes(started, release), Capabilities: []string{"sync", "hang"}, Logger: slog.New(slog.DiscardHandler),
 		Rotate: 300 * time.Millisecond, // so that it happens all the time here
 	}
-	stop := start(t, o)
+	stop, _ := start(t, o)
 	w.until(t, "agent comes", connected(true))
 	w.until(t, "first report", reported)
 	if got := w.view.All(); len(got) != 1 || got[0].Name != "checkout" || got[0].Agent != "eu" {
@@ -310,7 +322,7 @@ func TestAgent(t *testing.T) {
 	}
 	w.until(t, "agent goes", connected(false))
 	o.Token = "" // the credential in the file is enough
-	stop = start(t, o)
+	_, wait := start(t, o)
 	<-started // the step runs again on the agent that came back
 	w.until(t, "agent returns", connected(true))
 
@@ -336,7 +348,7 @@ func TestAgent(t *testing.T) {
 	if err := again.Run(t.Context()); promo.CodeOf(err) != promo.CodeAuthentication || !strings.Contains(err.Error(), "revoked") {
 		t.Errorf("a revoked agent's Run: %v", err)
 	}
-	if err := stop(); promo.CodeOf(err) != promo.CodeAuthentication {
+	if err := wait(); promo.CodeOf(err) != promo.CodeAuthentication {
 		t.Errorf("the agent that was running when it was revoked: %v", err)
 	}
 }
@@ -352,6 +364,21 @@ func checkSteps(t *testing.T, w *world, e *engine) {
 	wantCode(t, "sync without consent", err, promo.CodeAuthorization, "annotate it with davit.dev/promote: shop/other/prod")
 	err = w.run(t, "Job", call("job", "checkout")).Get(t.Context(), nil)
 	wantCode(t, "a capability that isn't offered", err, promo.CodeAuthorization, `does not offer "job"`)
+	req := contract.AppRequest{Project: "shop", Service: "checkout", Environment: "prod", Application: promo.ApplicationRef{Namespace: "argocd", Name: "cart"}}
+	for _, service := range []string{"checkout", "other"} {
+		req.Service = service
+		run, err := w.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: "flows"}, "DiffAndRefresh", req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var diff contract.DiffResult
+		err = run.Get(t.Context(), &diff)
+		if service == "other" {
+			wantCode(t, "refresh without consent", err, promo.CodeAuthorization, "does not consent")
+		} else if err != nil || len(diff.Resources) != 1 || diff.Resources[0].Unified != "-abc" {
+			t.Errorf("diff: %+v, %v", diff, err)
+		}
+	}
 	gone := call("sync-3", "checkout")
 	gone.Stage.Repository.Name = "gone"
 	err = w.run(t, "Sync", gone).Get(t.Context(), nil)
@@ -365,6 +392,22 @@ func checkSteps(t *testing.T, w *world, e *engine) {
 	}
 	if len(e.syncs) != 2 {
 		t.Errorf("%d applications synced, want 2", len(e.syncs))
+	}
+}
+
+func TestBoundedDiff(t *testing.T) {
+	t.Parallel()
+	big := promo.ResourceDiff{Resource: promo.Resource{Name: "big"}, Unified: strings.Repeat("x", maxDiff)}
+	small := promo.ResourceDiff{Resource: promo.Resource{Name: "small"}, Unified: "y"}
+	got := bounded([]promo.ResourceDiff{small, big})
+	if !got.Truncated || len(got.Resources) != 2 || got.Resources[0].Unified != "y" || got.Resources[1].Unified != "" || got.Resources[1].Name != "big" {
+		t.Errorf("truncated %v, %d resources", got.Truncated, len(got.Resources))
+	}
+	if got := bounded([]promo.ResourceDiff{big}); got.Truncated {
+		t.Error("what fits is cut")
+	}
+	if got := bounded(make([]promo.ResourceDiff, 1001)); !got.Truncated || len(got.Resources) != 1000 {
+		t.Errorf("%d resources", len(got.Resources))
 	}
 }
 
@@ -500,7 +543,7 @@ func TestNoCredential(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Run(t.Context()); promo.CodeOf(err) != promo.CodeAuthentication || !strings.Contains(err.Error(), "davit agent enroll eu") {
+	if err := a.Run(t.Context()); promo.CodeOf(err) != promo.CodeAuthentication || !strings.Contains(err.Error(), "davit agent create eu") {
 		t.Errorf("got %v", err)
 	}
 }

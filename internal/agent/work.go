@@ -72,6 +72,7 @@ func (w *work) stop() {
 }
 
 func (w *work) register(r worker.Worker) {
+	w.a.registerApplications(r)
 	for _, t := range w.a.o.Types {
 		if t.Agent && t.Run != nil {
 			activities.RegisterStep(r, w.a.offered(t), w.a.ports, w.a.o.Logger)

@@ -47,6 +47,7 @@ const namespace = "davit"
 type world struct {
 	server   *temporal.Server
 	client   client.Client
+	upstream workflowservice.WorkflowServiceClient
 	registry *Registry
 }
 
@@ -72,7 +73,12 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Stop)
-	return &world{server: s, client: c, registry: NewRegistry(NewMemoryStore(), time.Now)}
+	conn, err := s.Conn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return &world{server: s, client: c, upstream: workflowservice.NewWorkflowServiceClient(conn), registry: NewRegistry(NewMemoryStore(), time.Now)}
 }
 
 // callAgent runs the activity "Work" on the agent's queue.
@@ -115,7 +121,7 @@ func (f fleetFn) Presence(_ context.Context, agent string, p Presence) error {
 
 func (w *world) options() Options {
 	return Options{
-		Upstream: w.client.WorkflowService(), Namespace: namespace, Key: []byte(strings.Repeat("k", 32)), Agents: w.registry,
+		Upstream: w.upstream, Namespace: namespace, Key: []byte(strings.Repeat("k", 32)), Agents: w.registry,
 		Fleet: NewView(time.Now, func(Change) {}), Logger: slog.New(slog.DiscardHandler),
 		Comparer: compareFn(func(string, string, string, []string) (steps.Relation, error) {
 			return steps.Relation{Kind: steps.RelationSame}, nil

@@ -15,6 +15,8 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 	server "go.temporal.io/server/temporal"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/davit-cd/davit/internal/promo"
 )
@@ -199,4 +201,13 @@ func (s *Server) Dial(ctx context.Context, o client.Options) (client.Client, err
 		return nil, promo.Errorf(promo.CodeConnectivity, "dial the embedded Temporal server: %w", err)
 	}
 	return c, nil
+}
+
+// Conn returns a bare connection to the frontend, for the agents' gateway. The caller closes it before Stop.
+func (s *Server) Conn() (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(credentials.NewTLS(s.TLS())))
+	if err != nil {
+		return nil, promo.Errorf(promo.CodeInternal, "connect to the embedded Temporal server: %w", err)
+	}
+	return conn, nil
 }
