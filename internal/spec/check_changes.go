@@ -55,14 +55,10 @@ func (s *stageCheck) pullRequests() {
 				open = ""
 			}
 		case typeUpdate:
-			if declaredText(p.step, "delivery") == "push" {
-				break
+			if declaredText(p.step, "delivery") != "push" {
+				s.second(p, before, open)
+				opened, open = true, p.step.Name
 			}
-			if open != "" && !folds(before, p.step) {
-				s.report(p.path, "changes", fmt.Sprintf("step %q opens a second pull request while that of step %q is open", p.step.Name, open),
-					"merge the first one before, or make them alike and neighbours, so that they become one")
-			}
-			opened, open = true, p.step.Name
 		case typeRevert:
 			opened = true // it merges by itself, unless it says otherwise
 		}
@@ -72,19 +68,23 @@ func (s *stageCheck) pullRequests() {
 	}
 }
 
+// second refuses to open a pull request while another one is open, unless the two become one.
+func (s *stageCheck) second(p placed, before *Step, open string) {
+	if open != "" && !folds(before, p.step) {
+		s.report(p.path, "changes", fmt.Sprintf("step %q opens a second pull request while that of step %q is open", p.step.Name, open),
+			"merge the first one before, or make them alike and neighbours, so that they become one")
+	}
+}
+
 // pathsNameTarget demands that each wave's change touches only that wave's files.
 func (s *stageCheck) pathsNameTarget(p placed) {
 	for i, f := range filesOf(p.step) {
-		if text, ok := f["path"].(string); ok && !expression.Mentions(text, expression.VarTarget) && !s.inTargetFolder(p.step, text) {
+		text, ok := f["path"].(string)
+		if ok && !expression.Mentions(declaredText(p.step, "path")+"/"+text, expression.VarTarget) {
 			s.report(fmt.Sprintf("%s.spec.files[%d].path", p.path, i), "changes",
 				"every wave would change this same file", "name the target in the path, as ${{ target.name }}, or say changes: once")
 		}
 	}
-}
-
-// inTargetFolder reports whether the service's own path already differs by target.
-func (s *stageCheck) inTargetFolder(st *Step, _ string) bool {
-	return expression.Mentions(declaredText(st, "path"), expression.VarTarget)
 }
 
 // filesOf lists the file entries of an edit.

@@ -44,10 +44,8 @@ func (s *stageCheck) gates() {
 				blind = p.step.Name
 			}
 		case p.step.Type == typeMerge && blind != "":
-			at := s.doc.at(p.path, "blind-gate", fmt.Sprintf("gate %q saw no change, yet step %q merges one", blind, p.step.Name),
+			s.warn(p.path, "blind-gate", fmt.Sprintf("gate %q saw no change, yet step %q merges one", blind, p.step.Name),
 				"put the gate between the change and the merge, so that it binds to what was looked at")
-			at.Warning = true
-			*s.diags = append(*s.diags, at)
 		}
 		s.lateApproval(p, mutated)
 		mutated = mutated || p.mutates()

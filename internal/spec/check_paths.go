@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -42,6 +43,8 @@ type owner struct {
 	doc  *Document
 	env  string
 	path string // of the entry in the document
+	// place is repository, branch and path.
+	place string
 }
 
 func (o owner) String() string {
@@ -58,27 +61,16 @@ func checkOverlaps(files []*File, defs *Definitions, diags *Diagnostics) {
 		}
 	}
 	places := map[string]owner{} // repository, branch and path → first owner
-	var order []string
 	for _, doc := range defs.Documents(KindService) {
-		s, ok := doc.Spec.(*ServiceSpec)
-		if !ok {
-			continue
-		}
-		tree := treeOf(defs, doc, s)
-		for _, env := range sortedKeys(s.Environments) {
-			for i, p := range s.Environments[env].Paths {
-				o := owner{doc: doc, env: env, path: fmt.Sprintf("spec.environments.%s.paths[%d]", env, i)}
-				at := tree + plan.JoinPath(s.Path, p)
-				if other, taken := places[at]; taken {
-					overlap(o, other, own, diags)
-					continue
-				}
-				places[at] = o
-				order = append(order, at)
+		for _, o := range ownersOf(defs, doc) {
+			if other, taken := places[o.place]; taken {
+				overlap(o, other, own, diags)
+				continue
 			}
+			places[o.place] = o
 		}
 	}
-	for _, at := range order {
+	for _, at := range sortedKeys(places) {
 		tree, path, _ := strings.Cut(at, "\x00")
 		for path != "" {
 			path = path[:max(0, strings.LastIndexByte(path, '/'))]
@@ -87,6 +79,25 @@ func checkOverlaps(files []*File, defs *Definitions, diags *Diagnostics) {
 			}
 		}
 	}
+}
+
+// ownersOf lists what a service owns.
+func ownersOf(defs *Definitions, doc *Document) []owner {
+	s, ok := doc.Spec.(*ServiceSpec)
+	if !ok {
+		return nil
+	}
+	var out []owner
+	tree := treeOf(defs, doc, s)
+	for _, env := range sortedKeys(s.Environments) {
+		for i, p := range s.Environments[env].Paths {
+			out = append(out, owner{
+				doc: doc, env: env, path: fmt.Sprintf("spec.environments.%s.paths[%d]", env, i),
+				place: tree + plan.JoinPath(s.Path, p),
+			})
+		}
+	}
+	return out
 }
 
 func overlap(o, other owner, own map[*Document]bool, diags *Diagnostics) {
@@ -144,14 +155,12 @@ func (s *stageCheck) ownedPaths() {
 
 // allowed judges a path; where it holds an expression, the part before it.
 func (s *stageCheck) allowed(path string, shared bool) *promo.Error { //nolint:revive // a fact about the file entry
-	head, rest, dynamic := strings.Cut(path, "${{")
+	head, _, dynamic := strings.Cut(path, "${{")
 	if !dynamic {
-		if e, ok := s.owned.Allow(path, shared).(*promo.Error); ok { //nolint:errorlint // Allow wraps nothing
-			return e
-		}
-		return nil
+		var e *promo.Error
+		errors.As(s.owned.Allow(path, shared), &e)
+		return e
 	}
-	_ = rest
 	places := s.owned.Owned
 	if shared {
 		places = s.owned.Shared

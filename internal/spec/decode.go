@@ -104,15 +104,7 @@ func (d *decoder) value(v any, out reflect.Value, path string) {
 		d.report(path, "type", "value is empty", "give it a value, or leave the key out")
 		return
 	}
-	if d.uses != nil {
-		if text, ok := v.(string); ok && expression.Has(text) {
-			d.use(exprUse{path: path, text: text, want: wanted(out.Type())})
-			if k := deref(out.Type()).Kind(); k != reflect.String && k != reflect.Interface && out.Type() != reflect.TypeFor[steps.Text]() {
-				return // its value is known only when it runs
-			}
-		}
-	} else if text, ok := v.(string); ok && expression.Has(text) && !strings.HasSuffix(path, ".when") && !inInputs(path) {
-		d.report(path, "expression", "no expression is allowed here", "expressions stand in a step's spec and in `when`")
+	if text, ok := v.(string); ok && expression.Has(text) && d.expression(text, out.Type(), path) {
 		return
 	}
 	if out.Kind() == reflect.Pointer {
@@ -125,6 +117,21 @@ func (d *decoder) value(v any, out reflect.Value, path string) {
 		return
 	}
 	d.plain(v, out, path)
+}
+
+// expression notes a text with an expression. It returns true where there is nothing to fill in: because the value is
+// known only when it runs, or because no expression may stand here.
+func (d *decoder) expression(text string, t reflect.Type, path string) bool {
+	if d.uses != nil {
+		d.use(exprUse{path: path, text: text, want: wanted(t)})
+		kind := deref(t).Kind()
+		return kind != reflect.String && kind != reflect.Interface && t != reflect.TypeFor[steps.Text]()
+	}
+	if strings.HasSuffix(path, ".when") || inInputs(path) {
+		return false
+	}
+	d.report(path, "expression", "no expression is allowed here", "expressions stand in a step's spec and in `when`")
+	return true
 }
 
 // inInputs reports whether a path lies in a trigger's inputs, whose expressions check_inputs judges.
@@ -190,6 +197,7 @@ func (d *decoder) duration(v any, out reflect.Value, path string) {
 
 // plain fills values of Go's own kinds.
 func (d *decoder) plain(v any, out reflect.Value, path string) {
+	//exhaustive:ignore // the other kinds are no values of the language
 	switch out.Kind() {
 	case reflect.Struct:
 		d.structure(v, out, path)
@@ -311,6 +319,7 @@ func wanted(t reflect.Type) expression.Kind {
 	case t == reflect.TypeFor[json.RawMessage]():
 		return expression.KindAny
 	}
+	//exhaustive:ignore // the other kinds are no values of the language
 	switch t.Kind() {
 	case reflect.String:
 		return expression.KindString

@@ -41,7 +41,10 @@ func (l *Language) Parse(name string, src []byte) (*File, Diagnostics) {
 			break
 		}
 		if err == nil && n >= maxDocuments {
-			err = fmt.Errorf("file has more than %d documents", maxDocuments)
+			diags = append(diags, f.place(root.Line, 1, 1, Diagnostic{
+				Rule: "size", Msg: fmt.Sprintf("file has more than %d documents", maxDocuments), Hint: "cut it into several",
+			}))
+			break
 		}
 		if err != nil {
 			diags = append(diags, f.syntax(err))

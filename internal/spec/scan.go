@@ -46,6 +46,7 @@ func (s *scanner) scan(n *yaml.Node, path string, depth int) any {
 		return s.scan(n.Alias, path, depth+1)
 	}
 	s.doc.nodes[path] = n
+	//exhaustive:ignore // the other kinds are no values of the language
 	switch n.Kind {
 	case yaml.MappingNode:
 		return s.mapping(n, path, depth)

@@ -52,7 +52,7 @@ func (l *Language) StepSchema(kind string) ([]byte, bool) {
 	}
 	b := &schemaBuilder{defs: map[string]any{}, comments: commentMap()}
 	root := map[string]any{"title": t.Kind, "description": t.Summary}
-	maps.Copy(root, b.ref(deref(reflect.TypeOf(t.Config())), true))
+	maps.Copy(root, b.ref(deref(reflect.TypeOf(t.Config())), inStep))
 	return b.finish(root), true
 }
 
@@ -76,7 +76,7 @@ func (b *schemaBuilder) root(l *Language) map[string]any {
 	types := specTypes()
 	var cases []any
 	for _, kind := range Kinds() {
-		then := map[string]any{"properties": map[string]any{"spec": b.ref(types[kind], false)}}
+		then := map[string]any{"properties": map[string]any{"spec": b.ref(types[kind], outside)}}
 		if kind != KindProject {
 			then["required"] = []any{"spec"}
 		}
@@ -92,7 +92,7 @@ func (b *schemaBuilder) root(l *Language) map[string]any {
 		"properties": map[string]any{
 			"apiVersion": map[string]any{"const": APIVersion},
 			"kind":       map[string]any{"enum": anys(Kinds()), "description": "What the document declares."},
-			"metadata":   b.ref(reflect.TypeFor[Metadata](), false),
+			"metadata":   b.ref(reflect.TypeFor[Metadata](), outside),
 			"spec":       true,
 		},
 		"allOf": cases,
@@ -101,7 +101,7 @@ func (b *schemaBuilder) root(l *Language) map[string]any {
 
 // stepCases tells the spec of a step by its type.
 func (b *schemaBuilder) stepCases(l *Language) {
-	name := defName(reflect.TypeFor[Step](), false)
+	name := defName(reflect.TypeFor[Step](), outside)
 	step, ok := b.defs[name].(map[string]any)
 	if !ok {
 		return
@@ -109,7 +109,7 @@ func (b *schemaBuilder) stepCases(l *Language) {
 	var cases []any
 	for _, kind := range l.kinds {
 		t := deref(reflect.TypeOf(l.types[kind].Config()))
-		then := map[string]any{"properties": map[string]any{"spec": b.ref(t, true)}}
+		then := map[string]any{"properties": map[string]any{"spec": b.ref(t, inStep)}}
 		if slices.ContainsFunc(fieldsOf(t), func(f field) bool { return f.required }) {
 			then["required"] = []any{"spec"}
 		}
@@ -135,20 +135,23 @@ func anys(list []string) []any {
 	return out
 }
 
-// defName names a definition. In a step's spec expressions may stand for values, so the same struct has another
-// definition there.
-func defName(t reflect.Type, exprs bool) string { //nolint:revive // one of two fixed flavours
+// flavour tells a struct's definition in a step's spec, where expressions may stand for values, from the other ones.
+type flavour string
+
+const (
+	outside flavour = ""
+	inStep  flavour = "step:"
+)
+
+// defName names a definition.
+func defName(t reflect.Type, f flavour) string {
 	pkg := t.PkgPath()[strings.LastIndexByte(t.PkgPath(), '/')+1:]
-	name := strings.TrimSuffix(pkg, "_test") + "." + t.Name()
-	if exprs {
-		return "step:" + name
-	}
-	return name
+	return string(f) + strings.TrimSuffix(pkg, "_test") + "." + t.Name()
 }
 
 // ref returns a reference to a struct's definition, which it makes if need be.
-func (b *schemaBuilder) ref(t reflect.Type, exprs bool) map[string]any { //nolint:revive // see defName
-	name := defName(t, exprs)
+func (b *schemaBuilder) ref(t reflect.Type, f flavour) map[string]any {
+	name := defName(t, f)
 	ref := map[string]any{"$ref": "#/$defs/" + name}
 	if _, made := b.defs[name]; made {
 		return ref
@@ -160,7 +163,7 @@ func (b *schemaBuilder) ref(t reflect.Type, exprs bool) map[string]any { //nolin
 	}
 	def := generic(r.ReflectFromType(t))
 	delete(def, "$schema")
-	b.structure(def, t, exprs)
+	b.structure(def, t, f)
 	b.defs[name] = def
 	return ref
 }
@@ -195,14 +198,14 @@ func generic(s *jsonschema.Schema) map[string]any {
 }
 
 // structure goes over a struct's definition: what this version lacks goes, the types of fields come in full.
-func (b *schemaBuilder) structure(def map[string]any, t reflect.Type, exprs bool) { //nolint:revive // see defName
+func (b *schemaBuilder) structure(def map[string]any, t reflect.Type, in flavour) {
 	props, _ := def["properties"].(map[string]any)
 	for _, f := range fieldsOf(t) {
 		if f.later {
 			delete(props, f.name)
 			continue
 		}
-		prop := b.typed(f.typ, &f, exprs)
+		prop := b.typed(f.typ, &f, in)
 		if old, ok := props[f.name].(map[string]any); ok {
 			for _, keep := range []string{"description", "default"} {
 				if v, has := old[keep]; has {
@@ -220,9 +223,9 @@ func (b *schemaBuilder) structure(def map[string]any, t reflect.Type, exprs bool
 }
 
 // typed is the schema of a type, with the limits of the field that has it.
-func (b *schemaBuilder) typed(t reflect.Type, f *field, exprs bool) map[string]any { //nolint:revive // see defName
-	s := b.exact(t, f, exprs)
-	if !exprs || s["type"] == nil && s["$ref"] == nil && s["anyOf"] == nil {
+func (b *schemaBuilder) typed(t reflect.Type, f *field, in flavour) map[string]any {
+	s := b.exact(t, f, in)
+	if in == outside || s["type"] == nil && s["$ref"] == nil && s["anyOf"] == nil {
 		return s
 	}
 	if s["type"] == "string" && (len(s) == 1 || s["enum"] != nil) {
@@ -231,30 +234,31 @@ func (b *schemaBuilder) typed(t reflect.Type, f *field, exprs bool) map[string]a
 	return map[string]any{"anyOf": []any{s, map[string]any{"type": "string", "pattern": expressionText}}}
 }
 
-func (b *schemaBuilder) exact(t reflect.Type, f *field, exprs bool) map[string]any { //nolint:revive // see defName
+func (b *schemaBuilder) exact(t reflect.Type, f *field, in flavour) map[string]any {
 	switch {
 	case t.Kind() == reflect.Pointer:
-		return b.exact(t.Elem(), f, exprs)
+		return b.exact(t.Elem(), f, in)
 	case t == reflect.TypeFor[plan.Duration]():
 		return map[string]any{"type": "string", "minLength": 1, "pattern": durationText}
 	case t == reflect.TypeFor[steps.Text]():
-		return map[string]any{"anyOf": []any{map[string]any{"type": "string"}, b.ref(reflect.TypeFor[SecretRef](), false)}}
+		return map[string]any{"anyOf": []any{map[string]any{"type": "string"}, b.ref(reflect.TypeFor[SecretRef](), outside)}}
 	case t == reflect.TypeFor[json.RawMessage]():
 		return map[string]any{}
 	case t.Implements(unmarshaler()) || reflect.PointerTo(t).Implements(unmarshaler()):
 		return map[string]any{}
 	}
+	//exhaustive:ignore // the other kinds are no values of the language
 	switch t.Kind() {
 	case reflect.Struct:
-		return b.ref(t, exprs)
+		return b.ref(t, in)
 	case reflect.Slice:
-		s := map[string]any{"type": "array", "items": b.typed(t.Elem(), itemLimits(f), exprs)}
+		s := map[string]any{"type": "array", "items": b.typed(t.Elem(), itemLimits(f), in)}
 		if f != nil && f.minItems > 0 {
 			s["minItems"] = f.minItems
 		}
 		return s
 	case reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": b.typed(t.Elem(), nil, exprs)}
+		return map[string]any{"type": "object", "additionalProperties": b.typed(t.Elem(), nil, in)}
 	default:
 		return scalar(t, f)
 	}
@@ -274,6 +278,7 @@ func itemLimits(f *field) *field {
 
 func scalar(t reflect.Type, f *field) map[string]any {
 	s := map[string]any{}
+	//exhaustive:ignore // the other kinds are no values of the language
 	switch t.Kind() {
 	case reflect.String:
 		s["type"] = "string"

@@ -92,7 +92,7 @@ func (s *stageCheck) otherStages() expression.Type {
 		o := &stageCheck{check: &check{lang: s.lang, doc: s.doc, diags: &Diagnostics{}}, stage: other}
 		o.collect(other.Steps, "", placement{})
 		for _, p := range o.steps {
-			inner[p.step.Name] = s.outputsFrom(p, len(other.Waves) > 1)
+			inner[p.step.Name] = outputsFrom(p, other)
 		}
 		fields[other.Name] = expression.Map(map[string]expression.Type{"phase": expression.String(), "steps": expression.Map(inner)})
 	}
@@ -102,11 +102,11 @@ func (s *stageCheck) otherStages() expression.Type {
 }
 
 // outputsFrom is a step of another stage, seen from here. What ran several times has no one value.
-func (s *stageCheck) outputsFrom(p placed, severalWaves bool) expression.Type { //nolint:revive // a fact about the other stage
+func outputsFrom(p placed, other *Stage) expression.Type {
 	switch {
 	case p.typ.Scope == plan.ScopeTarget:
 		return perTarget(p.typ, "it runs once per target, so use targets.<name>")
-	case p.typ.Scope == plan.ScopeChange && severalWaves:
+	case p.typ.Scope == plan.ScopeChange && len(other.Waves) > 1:
 		return expression.Absent("it runs once per wave")
 	}
 	return stepType(p.typ)

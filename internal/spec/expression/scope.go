@@ -128,6 +128,7 @@ func kindOf(t reflect.Type) Kind {
 	if t == nil {
 		return KindAny
 	}
+	//exhaustive:ignore // the other kinds are no values of the language
 	switch t.Kind() {
 	case reflect.String:
 		return KindString
