@@ -282,6 +282,7 @@ func TestRevertPR(t *testing.T) {
 	_, err := steps.RevertPR().Run(t.Context(), in)
 	failsWith(t, "nothing merged", err, promo.CodeConfiguration, "nothing to undo")
 	in.Change = merged(t, w)
+	in.Approved = in.Change.Digest // of the change that is undone: it says nothing about the undoing
 	out := stepstest.Run(t, w, steps.RevertPR(), in)
 	if w.Repo.Git("rev-parse", "main^{tree}") != before || out.Change.Merged != w.Repo.Head("main") {
 		t.Errorf("main is not what it was: %+v", out.Change)

@@ -140,14 +140,15 @@ func foundApps(ctx context.Context, in In, c *FetchLinkedAppsSpec) ([]promo.Appl
 	return apps, nil
 }
 
-// appLabels are the labels of the target's applications: the service's selector, or the default ones.
+// appLabels are the labels of the target's applications. A service's selector stands for the service's label; an
+// application always says which environment and target it is for, or one could be synced as another.
 func appLabels(in In) map[string]string {
-	if len(in.Stage.Service.Selector) > 0 {
-		return in.Stage.Service.Selector
+	labels := map[string]string{LabelEnvironment: in.Stage.Environment.Name, LabelTarget: in.Target.Name}
+	if len(in.Stage.Service.Selector) == 0 {
+		labels[LabelService] = in.Stage.Service.Name
 	}
-	return map[string]string{
-		LabelService: in.Stage.Service.Name, LabelEnvironment: in.Stage.Environment.Name, LabelTarget: in.Target.Name,
-	}
+	maps.Copy(labels, in.Stage.Service.Selector)
+	return labels
 }
 
 func labelText(labels map[string]string) string {

@@ -28,7 +28,7 @@ func TestFetchLinkedApps(t *testing.T) {
 		says     string
 	}{
 		"Labels":      {reason: "the default labels, sorted by name", apps: []promo.Application{stepstest.App("b", before), stepstest.App("a", before), other, labelled("c", nil)}, want: "a b"},
-		"Selector":    {reason: "the service's own selector", apps: []promo.Application{stepstest.App("b", before), labelled("c", map[string]string{"app": "checkout"})}, selector: map[string]string{"app": "checkout"}, want: "c"},
+		"Selector":    {reason: "the service's own selector", apps: []promo.Application{stepstest.App("b", before), labelled("c", map[string]string{"app": "checkout", steps.LabelEnvironment: "dev", steps.LabelTarget: "dev-1"}), labelled("d", map[string]string{"app": "checkout", steps.LabelEnvironment: "dev", steps.LabelTarget: "dev-2"})}, selector: map[string]string{"app": "checkout"}, want: "c"},
 		"None":        {reason: "none is an error that says what was looked for", code: promo.CodeNotFound, says: "davit.dev/environment=dev,davit.dev/service=checkout,davit.dev/target=dev-1"},
 		"NoneFine":    {reason: "unless none is required", spec: `{"requireAny":false}`, want: ""},
 		"Names":       {reason: "by name", apps: []promo.Application{stepstest.App("b", before), stepstest.App("a", before)}, spec: `{"from":"names","names":["b","argocd/a"]}`, want: "a b"},

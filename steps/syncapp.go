@@ -195,7 +195,8 @@ func (s *appSync) relate(ctx context.Context, commit string) (Relation, error) {
 	if paths[0] == "" || paths[0] == "." {
 		paths = nil // the whole tree is the application's
 	}
-	r, err := s.in.Ports.Compare.Compare(ctx, s.in.Stage.Repository.Name, s.want, commit, paths)
+	repository := strings.TrimPrefix(s.in.Run.Project+"/"+s.in.Stage.Repository.Name, "/") // the server serves many projects
+	r, err := s.in.Ports.Compare.Compare(ctx, repository, s.want, commit, paths)
 	if promo.CodeOf(err) == promo.CodeNotFound && err != nil {
 		r, err = Relation{Kind: RelationUnrelated}, nil // a commit that is in the repository no more
 	}
