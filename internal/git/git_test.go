@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -318,18 +317,5 @@ func TestLockedDirectory(t *testing.T) {
 	}
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// waitFor waits on a condition of another goroutine.
-func waitFor(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	for !cond() {
-		select {
-		case <-deadline:
-			t.Fatalf("waited in vain: %s", what)
-		case <-time.After(5 * time.Millisecond):
-		}
 	}
 }

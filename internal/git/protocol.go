@@ -212,7 +212,7 @@ func (c *client) fetch(ctx context.Context, req fetchRequest, use func(pack io.R
 		return err
 	}
 	defer func() { _ = answer.Close() }()
-	pack, err := open(newPktReader(answer), req)
+	pack, err := open(newPktReader(answer))
 	if err == nil {
 		err = use(pack)
 	}
@@ -251,7 +251,7 @@ func fetchBodyV2(req fetchRequest, caps *capabilities) []byte {
 	return append(pkt(body, "done"), flushPkt...)
 }
 
-func openPackV2(p *pktReader, _ fetchRequest) (io.Reader, error) {
+func openPackV2(p *pktReader) (io.Reader, error) {
 	for {
 		kind, line, err := p.text()
 		if err != nil {
@@ -308,7 +308,7 @@ func fetchBodyV0(req fetchRequest, caps *capabilities) []byte {
 	return pkt(body, "done")
 }
 
-func openPackV0(p *pktReader, _ fetchRequest) (io.Reader, error) {
+func openPackV0(p *pktReader) (io.Reader, error) {
 	for {
 		peek, err := p.r.Peek(5)
 		if err != nil {

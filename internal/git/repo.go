@@ -211,10 +211,8 @@ func (r *Repo) Keep(ctx context.Context, commit string, paths ...string) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range paths {
-		if err := t.fetchBlobs(p); err != nil {
-			return err
-		}
+	if err := t.Prefetch(paths...); err != nil {
+		return err
 	}
 	if err := writeFile(filepath.Join(r.s.dir, keepDir, id.String()), []byte(id.String()+"\n")); err != nil {
 		return err
@@ -239,31 +237,6 @@ func (r *Repo) Release(commit string) error {
 	defer r.mu.Unlock()
 	delete(r.keeps, id)
 	return nil
-}
-
-// fetchBlobs makes sure that the files at or below a path are in the mirror. A missing path has none.
-func (t *Tree) fetchBlobs(path string) error {
-	e, err := t.Stat(path)
-	if isCode(err, promo.CodeNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	ids := []plumbing.Hash{plumbing.NewHash(e.ID)}
-	if e.Kind == KindDir {
-		ids = ids[:0]
-		err = t.Walk(path, func(e Entry) error {
-			if e.Kind != KindSubmodule {
-				ids = append(ids, plumbing.NewHash(e.ID))
-			}
-			return nil
-		})
-	}
-	if err == nil {
-		_, err = t.load(ids...)
-	}
-	return err
 }
 
 // DeleteBranch deletes a branch that is at expect; "" takes it wherever it is. A branch that is gone already is

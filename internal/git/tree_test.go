@@ -161,6 +161,28 @@ func TestTreeEdits(t *testing.T) {
 	t.Cleanup(f.Fsck)
 }
 
+func TestPrefetchIsOneRequest(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, git.Options{})
+	r := f.repo(t, f.URL)
+	tr, err := r.Tree(t.Context(), f.Head("main"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := f.server.Requests.Load()
+	if err := tr.Prefetch("services/checkout/dev", "README.md", "nope", "link"); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"services/checkout/dev/values.yaml", "README.md"} {
+		if _, err := tr.Read(p); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := f.server.Requests.Load() - before; n != 1 {
+		t.Errorf("took %d requests", n)
+	}
+}
+
 func TestReadAllFetchesOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, git.Options{})
@@ -199,6 +221,18 @@ func TestReadAllFetchesOnce(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"README.md", "link", "logo.png", "run.sh", "services/"}, names); d != "" {
 		t.Error(d)
+	}
+	for path, want := range map[string]bool{"README.md": true, "services": true, "services/checkout": true, "nope": false, "services/nope/x": false} {
+		if got, err := tr.Exists(path); got != want || err != nil {
+			t.Errorf("%q exists: %t, %v", path, got, err)
+		}
+	}
+	if tr.Commit() != f.Head("main") {
+		t.Errorf("tree is of %s", tr.Commit())
+	}
+	run, err := tr.Stat("run.sh")
+	if d := cmp.Diff(git.Entry{Path: "run.sh", Kind: git.KindFile, Executable: true, ID: run.ID}, run); d != "" || err != nil {
+		t.Errorf("%s %v", d, err)
 	}
 	_, err = r.Tree(t.Context(), strings.Repeat("ab", 20))
 	wantCode(t, err, promo.CodeNotFound, "no commit")

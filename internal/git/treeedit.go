@@ -14,6 +14,35 @@ import (
 // errNoEntry says that a name is not in its directory. It never leaves the package.
 var errNoEntry = errors.New("no such entry")
 
+// Prefetch brings the files at or below the paths into the mirror in one request, where Read would make one for
+// each. A path that does not exist has none.
+func (t *Tree) Prefetch(paths ...string) error {
+	var ids []plumbing.Hash
+	take := func(e Entry) error {
+		if id := plumbing.NewHash(e.ID); e.Kind != KindSubmodule && t.blobs[id] == nil {
+			ids = append(ids, id)
+		}
+		return nil
+	}
+	for _, p := range paths {
+		e, err := t.Stat(p)
+		switch {
+		case isCode(err, promo.CodeNotFound):
+		case err != nil:
+			return err
+		case e.Kind == KindDir:
+			err = t.Walk(p, take)
+		default:
+			err = take(e)
+		}
+		if err != nil && !isCode(err, promo.CodeNotFound) {
+			return err
+		}
+	}
+	_, err := t.load(ids...)
+	return err
+}
+
 // lookup finds the entry at a path. Only directories are passed on the way.
 func (t *Tree) lookup(names []string) (*node, error) {
 	d := t.root
