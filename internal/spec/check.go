@@ -1,6 +1,8 @@
 package spec
 
 import (
+	"slices"
+
 	"github.com/davit-cd/davit/internal/plan"
 	"github.com/davit-cd/davit/internal/spec/expression"
 )
@@ -18,6 +20,30 @@ func (l *Language) Check(files []*File, existing *Definitions) Diagnostics {
 		}
 	}
 	checkOverlaps(files, defs, &diags)
+	diags = append(diags, l.CheckChange(existing, defs)...)
+	return diags.sorted()
+}
+
+// CheckChange reports what a change from one set of definitions to another breaks in documents that it leaves alone:
+// a pipeline whose environment lost a target, a service whose repository is to be deleted.
+func (l *Language) CheckChange(before, after *Definitions) Diagnostics {
+	var diags Diagnostics
+	if before == nil {
+		return nil
+	}
+	for _, kind := range Kinds() {
+		for _, doc := range before.Documents(kind) {
+			if now, ok := after.Document(kind, doc.Metadata.Project, doc.Metadata.Name); !ok || now != doc {
+				continue
+			}
+			broken := l.checkOne(after, doc)
+			if !broken.HasErrors() {
+				continue
+			}
+			old := l.checkOne(before, doc)
+			diags = append(diags, slices.DeleteFunc(broken, func(d Diagnostic) bool { return d.Warning || slices.Contains(old, d) })...)
+		}
+	}
 	return diags.sorted()
 }
 

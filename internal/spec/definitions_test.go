@@ -55,6 +55,29 @@ func TestOverlapWithApplied(t *testing.T) {
 	}
 }
 
+// TestChangeBreaksOthers applies an environment that lacks a target which an applied pipeline names.
+func TestChangeBreaksOthers(t *testing.T) {
+	t.Parallel()
+	l := spec.New(types())
+	f, diags := load(t, l, "testdata/ok/waves.yaml")
+	if len(diags) > 0 {
+		t.Fatal(diags.Strings())
+	}
+	applied := base(t, l).With(f)
+	src := spec.Source{Name: "new.yaml", Text: []byte("apiVersion: davit.dev/v1alpha1\nkind: Environment\nmetadata: {name: prod}\nspec: {type: Production, targets: [{name: us, agent: us}]}\n")}
+	_, diags = l.Lint([]spec.Source{src}, applied)
+	if len(diags) != 1 || diags[0].File != "waves.yaml" || diags[0].Msg != `environment "prod" has no target "eu"` {
+		t.Errorf("the pipeline that breaks is named: %v", diags.Strings())
+	}
+	gone := l.CheckChange(applied, applied.Without(spec.KindService, "default", "shop"))
+	if len(gone) == 0 || gone[0].Rule != "reference" {
+		t.Errorf("what refers to a deleted thing is named: %v", gone.Strings())
+	}
+	if same := l.CheckChange(applied, applied.With()); len(same) > 0 {
+		t.Errorf("no change breaks nothing: %v", same.Strings())
+	}
+}
+
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
