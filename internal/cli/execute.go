@@ -51,7 +51,6 @@ type app struct {
 	server, token, as string
 	project           string
 	output            string
-	quiet             bool
 }
 
 // Execute runs the command line and returns the exit code.

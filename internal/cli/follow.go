@@ -37,35 +37,27 @@ type follower[T any] struct {
 // run returns the last state. Every state, the last too, goes through update.
 func (f follower[T]) run(ctx context.Context) (T, error) {
 	var last T
-	lost, streams := time.Time{}, 0
+	gone := outage{say: f.say}
 	for {
 		got, n, err := f.stream(ctx)
 		if n > 0 {
-			last, lost, streams = got, time.Time{}, 0
-			if f.final(last) {
-				return last, nil
-			}
+			last, gone.since, gone.streams = got, time.Time{}, 0
 		}
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return last, ctx.Err()
-		}
-		var e *promo.Error
-		if errors.As(err, &e) && e.Code != promo.CodeConnectivity && e.Code != promo.CodeTimeout {
+		case err != nil && !transient(err):
 			return last, err
-		}
-		if n == 0 {
-			if lost.IsZero() {
-				lost = time.Now()
-				if err != nil {
-					f.say("lost the server; trying again …")
-				}
-			} else if time.Since(lost) > maxOutage {
+		case n > 0 && f.final(last):
+			return last, nil
+		case n == 0:
+			if err := gone.over(err); err != nil {
 				return last, err
 			}
-			if streams++; streams > 3 {
-				if done, state, err := f.poll(ctx); err != nil || done {
-					return state, err
-				}
+		}
+		if gone.streams > 3 { // streams don't come through
+			if state, done, err := f.poll(ctx); err != nil || done {
+				return state, err
 			}
 		}
 		if err := pause(ctx, retryPause); err != nil {
@@ -74,22 +66,47 @@ func (f follower[T]) run(ctx context.Context) (T, error) {
 	}
 }
 
+// outage counts streams that brought nothing.
+type outage struct {
+	since   time.Time
+	streams int
+	say     func(string, ...any)
+}
+
+// over returns the error once the server has been away for too long.
+func (o *outage) over(err error) error {
+	o.streams++
+	if o.since.IsZero() {
+		o.since = time.Now()
+		if err != nil {
+			o.say("lost the server; trying again …")
+		}
+	}
+	if time.Since(o.since) > maxOutage {
+		return err // nil where streams end without a state: then the poll goes on
+	}
+	return nil
+}
+
+// transient is trouble on the way, which may pass.
+func transient(err error) bool {
+	var e *promo.Error
+	return errors.As(err, &e) && (e.Code == promo.CodeConnectivity || e.Code == promo.CodeTimeout || e.Code == promo.CodeRateLimit)
+}
+
 // poll reads the state once, after a while.
-func (f follower[T]) poll(ctx context.Context) (done bool, state T, err error) {
+func (f follower[T]) poll(ctx context.Context) (state T, done bool, err error) {
 	if err := pause(ctx, slowPoll); err != nil {
-		return false, state, err
+		return state, false, err
 	}
 	state, err = get[T](ctx, f.c, f.path, nil)
 	if err != nil {
-		if promo.CodeOf(err).Retryable() {
-			return false, state, nil
+		if transient(err) {
+			err = nil
 		}
-		return false, state, err
+		return state, false, err
 	}
-	if err := f.update(state); err != nil {
-		return false, state, err
-	}
-	return f.final(state), state, nil
+	return state, f.final(state), f.update(state)
 }
 
 func pause(ctx context.Context, d time.Duration) error {

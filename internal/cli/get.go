@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) getCommand() *cobra.Command {
-	var pipeline, service, environment, phase string
+	filter := map[string]*string{}
 	var active bool
 	var limit int
 	cmd := &cobra.Command{
@@ -23,54 +23,60 @@ func (a *app) getCommand() *cobra.Command {
 		Args:      usage(cobra.RangeArgs(1, 2)),
 		ValidArgs: []string{"promotions", "rollbacks", "holds", "definitions"},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name := ""
-			if len(args) == 2 {
-				name = args[1]
-			}
-			query := url.Values{}
-			for key, v := range map[string]string{"service": service, "environment": environment} {
-				if v != "" {
-					query.Set(key, v)
+			query := url.Values{"limit": {strconv.Itoa(limit)}}
+			for key, v := range filter {
+				if *v != "" {
+					query.Set(key, *v)
 				}
 			}
-			switch noun := strings.ToLower(args[0]); noun {
-			case "promotion", "promotions":
-				if name != "" {
-					return a.getPromotion(cmd, name)
-				}
-				for key, v := range map[string]string{"pipeline": pipeline, "phase": phase, "active": mark(active, "true")} {
-					if v != "" {
-						query.Set(key, v)
-					}
-				}
-				query.Set("limit", strconv.Itoa(limit))
-				return a.getPromotions(cmd, query)
-			case "rollback", "rollbacks":
-				query.Set("limit", strconv.Itoa(limit))
-				return a.getRollbacks(cmd, name, query)
-			case "hold", "holds":
-				return a.getHolds(cmd)
-			case "definition", "definitions":
-				return a.definitions(cmd, "", name)
-			default:
-				kind, ok := kindOf(noun)
-				if !ok {
-					return errUsage{promo.Errorf(promo.CodeConfiguration, "there is nothing called %q", args[0]).
-						WithHint("there are promotions, rollbacks, holds, definitions and the kinds %s", strings.Join(spec.Kinds(), ", "))}
-				}
-				return a.definitions(cmd, kind, name)
+			if active {
+				query.Set("active", "true")
 			}
+			return a.getNoun(cmd, strings.ToLower(args[0]), strings.Join(args[1:], ""), query)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&pipeline, "pipeline", "", "only of this pipeline")
-	f.StringVar(&service, "service", "", "only of this service")
-	f.StringVar(&environment, "environment", "", "only into this environment")
-	f.StringVar(&phase, "phase", "", "only in this phase")
-	f.BoolVar(&active, "active", false, "only those under way")
+	for key, help := range map[string]string{
+		"pipeline": "only of this pipeline (promotions)", "service": "only of this service",
+		"environment": "only into this environment", "phase": "only in this phase (promotions)",
+	} {
+		filter[key] = f.String(key, "", help)
+	}
+	f.BoolVar(&active, "active", false, "only those under way (promotions)")
 	f.IntVar(&limit, "limit", 50, "how many at most")
 	a.outputFlag(cmd)
 	return cmd
+}
+
+// getNoun lists a noun, or shows the one of that name.
+func (a *app) getNoun(cmd *cobra.Command, noun, name string, query url.Values) error {
+	switch noun {
+	case "promotion", "promotions":
+		if name != "" {
+			return a.getPromotion(cmd, name)
+		}
+		return a.getPromotions(cmd, query)
+	case "rollback", "rollbacks":
+		for _, other := range []string{"pipeline", "phase", "active"} {
+			if query.Has(other) {
+				return usagef("--%s is for promotions only", other)
+			}
+		}
+		return a.getRollbacks(cmd, name, query)
+	case "hold", "holds":
+		return a.getHolds(cmd)
+	case "definition", "definitions":
+		if name != "" {
+			return usagef("definition %q of which kind? like: davit get pipeline %s", name, name)
+		}
+		return a.definitions(cmd, "", "")
+	}
+	kind, ok := kindOf(noun)
+	if !ok {
+		return errUsage{promo.Errorf(promo.CodeConfiguration, "there is nothing called %q", noun).
+			WithHint("there are promotions, rollbacks, holds, definitions and the kinds %s", strings.Join(spec.Kinds(), ", "))}
+	}
+	return a.definitions(cmd, kind, name)
 }
 
 // kindOf finds a kind as people write it: any case, singular or plural.

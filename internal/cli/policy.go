@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/davit-cd/davit/internal/policy"
@@ -65,22 +67,7 @@ func (a *app) policyEvalCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = a.show(res, func() error {
-				for _, reason := range res.Deny {
-					if err := a.print("deny: %s", reason); err != nil {
-						return err
-					}
-				}
-				for _, reason := range res.Warn {
-					if err := a.print("warn: %s", reason); err != nil {
-						return err
-					}
-				}
-				if len(res.Deny) == 0 {
-					return a.print("allowed")
-				}
-				return nil
-			})
+			err = a.show(res, func() error { return a.print("%s", strings.Join(verdictLines(res), "\n")) })
 			if err == nil && len(res.Deny) > 0 {
 				err = errNo{}
 			}
@@ -90,4 +77,18 @@ func (a *app) policyEvalCommand() *cobra.Command {
 	cmd.Flags().StringVar(&input, "input", "", "JSON file that the policy sees as input")
 	a.outputFlag(cmd)
 	return cmd
+}
+
+func verdictLines(res policy.Result) []string {
+	var lines []string
+	for _, reason := range res.Deny {
+		lines = append(lines, "deny: "+reason)
+	}
+	for _, reason := range res.Warn {
+		lines = append(lines, "warn: "+reason)
+	}
+	if len(res.Deny) == 0 {
+		lines = append(lines, "allowed")
+	}
+	return lines
 }

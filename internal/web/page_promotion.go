@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -140,24 +141,7 @@ func (s *Server) stands(r *http.Request, list []promo.Promotion) ([]string, []st
 	if s.services.Environments == nil {
 		return nil, nil, nil
 	}
-	var columns, services []string
-	pairs, seen := map[[2]string]bool{}, map[string]bool{}
-	for _, p := range list {
-		if !seen["s/"+p.Service] {
-			seen["s/"+p.Service] = true
-			services = append(services, p.Service)
-		}
-		for _, st := range p.Stages {
-			if st.Environment == "" {
-				continue
-			}
-			pairs[[2]string{p.Service, st.Environment}] = true
-			if !seen["e/"+st.Environment] {
-				seen["e/"+st.Environment] = true
-				columns = append(columns, st.Environment)
-			}
-		}
-	}
+	services, columns, reaches := grid(list)
 	ctx, who, project := r.Context(), whoFrom(r.Context()), r.PathValue("project")
 	holds, err := s.services.Environments.Holds(ctx, who, api.EnvironmentRef{Project: project})
 	if err != nil {
@@ -168,7 +152,7 @@ func (s *Server) stands(r *http.Request, list []promo.Promotion) ([]string, []st
 		row := stand{Service: service}
 		for _, env := range columns {
 			cell := standCell{Environment: env}
-			if pairs[[2]string{service, env}] {
+			if reaches[[2]string{service, env}] {
 				h, err := s.services.Environments.History(ctx, who, api.EnvironmentRef{Project: project, Service: service, Environment: env, Limit: 1})
 				if err != nil {
 					return nil, nil, err
@@ -183,6 +167,26 @@ func (s *Server) stands(r *http.Request, list []promo.Promotion) ([]string, []st
 		out = append(out, row)
 	}
 	return columns, out, nil
+}
+
+// grid lists services and environments in the order of the promotions, and which service reaches which.
+func grid(list []promo.Promotion) (services, environments []string, reaches map[[2]string]bool) {
+	reaches = map[[2]string]bool{}
+	for _, p := range list {
+		if !slices.Contains(services, p.Service) {
+			services = append(services, p.Service)
+		}
+		for _, st := range p.Stages {
+			if st.Environment == "" {
+				continue
+			}
+			reaches[[2]string{p.Service, st.Environment}] = true
+			if !slices.Contains(environments, st.Environment) {
+				environments = append(environments, st.Environment)
+			}
+		}
+	}
+	return services, environments, reaches
 }
 
 func holdOf(holds []promo.Hold, service, environment string) *promo.Hold {

@@ -49,10 +49,6 @@ func list[T any](items []T, err error) ([]T, error) {
 	return items, err
 }
 
-func missing(what string) error {
-	return promo.Errorf(promo.CodeNotFound, "this server has no %s", what)
-}
-
 func (s *Server) restPromotions() {
 	type filterInput struct {
 		ProjectPath
