@@ -75,7 +75,7 @@ type Server struct {
 
 // Register offers all of it on a worker's registry. Step types that run on agents are left to agents.
 func (s *Server) Register(r contract.Registry) {
-	contract.Resolve.Register(r, wired(resolve))
+	contract.Resolve.Register(r, wired(Resolve))
 	contract.Record.Register(r, wired(s.record))
 	contract.TellLane.Register(r, wired(s.tellLane))
 	contract.RunAlive.Register(r, wired(s.runAlive))

@@ -57,8 +57,10 @@ func (s *Server) cleanUp(ctx context.Context, req contract.CleanUpRequest) (cont
 }
 
 func (s *Server) decide(ctx context.Context, req contract.DecideRequest) (contract.DecideResult, error) {
+	info := activity.GetInfo(ctx)
 	d, err := s.Policy.Decide(ctx, steps.PolicyRequest{
-		Project: req.Project, Sets: req.Sets, Event: req.Event, Run: req.Run, Stage: req.Stage, Step: req.Step, Target: req.Target, By: req.By,
+		Operation: info.WorkflowExecution.RunID + "/" + info.ActivityID,
+		Project:   req.Project, Sets: req.Sets, Event: req.Event, Run: req.Run, Stage: req.Stage, Step: req.Step, Target: req.Target, By: req.By,
 	})
 	return contract.DecideResult{ID: d.ID, Deny: d.Deny, Warn: d.Warn}, err
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/davit-cd/davit/internal/spec/expression"
 )
 
-// resolve evaluates a condition and specs. Expressions are never evaluated in workflow code nor on agents.
-func resolve(_ context.Context, req contract.ResolveRequest) (contract.ResolveResult, error) {
+// Resolve evaluates a condition and specs. Expressions are never evaluated in workflow code nor on agents.
+func Resolve(_ context.Context, req contract.ResolveRequest) (contract.ResolveResult, error) {
 	var vars map[string]any
 	dec := json.NewDecoder(bytes.NewReader(req.Vars))
 	if err := dec.Decode(&vars); err != nil {

@@ -54,7 +54,7 @@ func runPolicy(ctx context.Context, in In) (Out, error) {
 		return Out{}, err
 	}
 	req := PolicyRequest{
-		Project: in.Run.Project, Sets: c.Sets, Event: "step", Run: in.Run.ID, Stage: in.Stage.Name, Step: in.Stage.Step, By: in.Run.TriggeredBy,
+		Project: in.Run.Project, Sets: c.Sets, Event: "step", Operation: in.Operation, Run: in.Run.ID, Stage: in.Stage.Name, Step: in.Stage.Step, By: in.Run.TriggeredBy,
 	}
 	if in.Target != nil {
 		req.Target = in.Target.Name

@@ -182,10 +182,12 @@ type PolicyRequest struct {
 	Project string
 	Sets    []string
 	Event   string // stage, step, sync, merge, approve, rollback
-	Run     string // the promotion's id
-	Stage   string
-	Step    string
-	Target  string
+	// Operation tells decisions apart: a repeated call with the same one records nothing new.
+	Operation string
+	Run       string // the promotion's id
+	Stage     string
+	Step      string
+	Target    string
 	// Input replaces the run's document where a Policy step gives its own.
 	Input json.RawMessage
 	By    promo.Principal

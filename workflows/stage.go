@@ -29,6 +29,9 @@ type stageRun struct {
 	synced  map[string]string // by target: the revision its applications were synced to
 	tainted string            // why the outcome proves nothing known-good
 	onFail  plan.Action       // what the matched failure strategy does to the stage
+	// unreached is set where the stage was skipped because something that it needs did not succeed; what needs it
+	// is not reached either.
+	unreached bool
 }
 
 // key names one execution of a step.
@@ -114,12 +117,14 @@ func (s *stageRun) runWhenReady(ctx workflow.Context) {
 		return true
 	})
 	if err != nil {
+		s.unreached = true
 		s.skip("not reached: the promotion ended before")
 		return
 	}
 	failed := ""
 	for _, n := range s.plan.Needs {
-		if p := s.r.stage(n).state.Phase; p != promo.PhaseSucceeded && p != promo.PhaseSkipped {
+		need := s.r.stage(n)
+		if p := need.state.Phase; need.unreached || (p != promo.PhaseSucceeded && p != promo.PhaseSkipped) {
 			failed = n
 		}
 	}
@@ -127,6 +132,7 @@ func (s *stageRun) runWhenReady(ctx workflow.Context) {
 		why := "no stage that it needs failed"
 		if failed != "" {
 			why = "stage " + failed + " did not succeed"
+			s.unreached = true
 		}
 		s.skip(why)
 		return

@@ -27,12 +27,13 @@ func run() int {
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Version: version(),
 		Language: spec.New(steps.Builtin()),
 	}
+	p.Up = up(os.Stderr, p.Version)
 	if dir, err := os.UserConfigDir(); err == nil {
 		p.ConfigDir = dir
 	}
 	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) { //nolint:gosec // a descriptor is a small number
-		if columns, _, err := term.GetSize(fd); err == nil {
-			p.Columns = columns
+		if columns, rows, err := term.GetSize(fd); err == nil {
+			p.Columns, p.Rows = columns, rows
 		}
 	}
 	return cli.Execute(ctx, p)

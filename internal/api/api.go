@@ -108,6 +108,7 @@ type DecideRequest struct {
 type DecideResult struct {
 	Stage    string `json:"stage"`
 	Step     string `json:"step"`
+	Target   string `json:"target,omitempty"`
 	Approved int    `json:"approved"`
 	Minimum  int    `json:"minimum"`
 	Done     bool   `json:"done"`

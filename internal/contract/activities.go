@@ -87,6 +87,8 @@ type ReadChangeResult struct {
 	ClosedBy string `json:"closedBy,omitempty"`
 	// Checks is "green", "pending", "failed" or "none".
 	Checks string `json:"checks,omitempty"`
+	// Conflicts is set where the branch can't be merged as it is.
+	Conflicts bool `json:"conflicts,omitempty"`
 }
 
 // CleanUp closes pull requests that were not merged and deletes their branches.

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -17,12 +18,16 @@ type Fault struct {
 }
 
 // Wire turns an error into Temporal's form at the activity's boundary: its type is the code, which says whether
-// to retry. Cancellation passes through untouched.
+// to retry. A cancellation (Temporal's own) passes through untouched.
 func Wire(err error) error {
 	if err == nil || temporal.IsCanceledError(err) {
 		return err
 	}
 	code := promo.CodeOf(err)
+	var known *promo.Error
+	if errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &known) {
+		code = promo.CodeTimeout
+	}
 	f := Fault{Code: code, Msg: err.Error()}
 	var pe *promo.Error
 	if errors.As(err, &pe) {
@@ -46,6 +51,7 @@ func Unwire(err error) *promo.Error {
 	if errors.As(err, &pe) {
 		return pe
 	}
+	// Where the time for retries ran out, what went wrong each time (the timeout's cause) says more than "timeout".
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
 		var f Fault

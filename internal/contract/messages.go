@@ -85,6 +85,7 @@ type DecideMessage struct {
 	Stage     string            `json:"stage,omitempty"`
 	Step      string            `json:"step,omitempty"`
 	Wave      int               `json:"wave,omitempty"`
+	Target    string            `json:"target,omitempty"`
 	Approve   bool              `json:"approve"`
 	Comment   string            `json:"comment,omitempty"`
 	Inputs    map[string]string `json:"inputs,omitempty"`
@@ -96,6 +97,7 @@ type DecideMessage struct {
 type DecideReply struct {
 	Stage    string `json:"stage"`
 	Step     string `json:"step"`
+	Target   string `json:"target,omitempty"`
 	Approved int    `json:"approved"`
 	Minimum  int    `json:"minimum"`
 	Done     bool   `json:"done"`
@@ -121,6 +123,8 @@ const (
 	LanePreempt LaneKind = "preempt"
 	// LanePass hands the lane from the holder to Member.
 	LanePass LaneKind = "pass"
+	// LaneYield gives the lane back to ask people again; the run stays announced.
+	LaneYield LaneKind = "yield"
 	// LaneLeave gives the lane, the place in its queue or the announcement back.
 	LaneLeave LaneKind = "leave"
 )
@@ -130,7 +134,10 @@ type LaneMessage struct {
 	Kind LaneKind `json:"kind"`
 	// From is the workflow id of the sender, or of the one who leaves.
 	From string `json:"from"`
-	// Token tells takes of one workflow apart (stage attempts); it comes back in the answer.
+	// Part is the part of the sender that wants the lane: a promotion's stage, "" for a rollback. Two stages of
+	// one promotion may want one lane, and what one gives back is not the other's.
+	Part string `json:"part,omitempty"`
+	// Token tells takes of one part apart (stage attempts); it comes back in the answer.
 	Token string        `json:"token"`
 	Mode  plan.LaneMode `json:"mode,omitempty"`
 	// Label is how people know the sender: the promotion's id.
@@ -170,13 +177,12 @@ type LaneState struct {
 	Holder  *LaneMember  `json:"holder,omitempty"`
 	Queue   []LaneMember `json:"queue,omitempty"`
 	Arrived []LaneMember `json:"arrived,omitempty"`
-	// Changes counts settled changes since the last continue-as-new.
-	Changes int `json:"-"`
 }
 
 // LaneMember is a run at a lane.
 type LaneMember struct {
 	ID    string        `json:"id"`
+	Part  string        `json:"part,omitempty"`
 	Token string        `json:"token"`
 	Label string        `json:"label"`
 	Mode  plan.LaneMode `json:"mode,omitempty"`
@@ -184,6 +190,9 @@ type LaneMember struct {
 	// Preempts is set for a rollback that a person started.
 	Preempts bool `json:"preempts,omitempty"`
 }
+
+// Same says whether both are the same part of the same run, whichever take it is.
+func (m LaneMember) Same(o LaneMember) bool { return m.ID == o.ID && m.Part == o.Part }
 
 // RunAlive asks whether a workflow is still running: a lane frees itself of a holder that is gone.
 var RunAlive = Activity[RunAliveRequest, RunAliveResult]{Name: "run.alive", Class: plan.ClassQuick}
@@ -238,3 +247,6 @@ func ChildRollbackID(lane LaneID, run plan.RunInfo, stageAttempt int) string {
 	return lane.Project + "/" + lane.Service + "/" + lane.Environment + "/" + run.Pipeline + "-" +
 		strconv.Itoa(run.Number) + "." + strconv.Itoa(run.Attempt) + "." + strconv.Itoa(stageAttempt)
 }
+
+// Namespace is the Temporal namespace that everything runs in.
+const Namespace = "davit"

@@ -18,40 +18,6 @@ import (
 // Definitions keeps what is declared in YAML.
 type Definitions struct{ *Engine }
 
-// diagnosed is an error that carries all problems of applied files; REST lists them.
-type diagnosed struct {
-	cause *promo.Error
-	lines []string
-}
-
-// Error returns the summary.
-func (d *diagnosed) Error() string { return d.cause.Error() }
-
-// Unwrap makes the code of the error visible.
-func (d *diagnosed) Unwrap() error { return d.cause }
-
-// Diagnostics lists the problems, "file:line:column: …" each.
-func (d *diagnosed) Diagnostics() []string { return d.lines }
-
-// refused is a refusal by policy; REST answers it with {"deny": [reasons]}.
-type refused struct {
-	cause   *promo.Error
-	reasons []string
-}
-
-// Error returns the reasons in one line.
-func (r *refused) Error() string { return r.cause.Error() }
-
-// Unwrap makes the code of the error visible.
-func (r *refused) Unwrap() error { return r.cause }
-
-// Denials lists the reasons.
-func (r *refused) Denials() []string { return r.reasons }
-
-func denied(reasons []string) error {
-	return &refused{cause: promo.Errorf(promo.CodePolicy, "denied by policy: %s", strings.Join(reasons, "; ")), reasons: reasons}
-}
-
 // Apply checks the files against each other and what is applied, asks the policies bound to saving, and stores
 // all or nothing.
 func (d Definitions) Apply(ctx context.Context, who promo.Principal, req api.ApplyRequest) (api.ApplyResult, error) {
@@ -114,7 +80,7 @@ func (d Definitions) read(req api.ApplyRequest, v catalog.View) ([]*spec.File, m
 	}
 	if diags.HasErrors() {
 		err := promo.Errorf(promo.CodeConfiguration, "%d problem(s) in what was to be applied; nothing was", len(diags))
-		return nil, nil, nil, &diagnosed{cause: err, lines: diags.Strings()}
+		return nil, nil, nil, api.Diagnosed(err, diags.Strings())
 	}
 	return files, modules, diags.Strings(), nil
 }
@@ -141,7 +107,7 @@ func (d Definitions) checkApplied(ctx context.Context, who promo.Principal, proj
 	}
 	if err := errors.Join(problems...); err != nil {
 		lines := strings.Split(err.Error(), "\n")
-		return nil, &diagnosed{cause: promo.Errorf(promo.CodeConfiguration, "%d problem(s) in what was to be applied; nothing was", len(lines)), lines: lines}
+		return nil, api.Diagnosed(promo.Errorf(promo.CodeConfiguration, "%d problem(s) in what was to be applied; nothing was", len(lines)), lines)
 	}
 	for _, f := range files {
 		for _, doc := range f.Documents {
@@ -285,7 +251,7 @@ func (d Definitions) unused(v catalog.View, def api.Definition) error {
 		}
 	}
 	if diags := d.Lang.Check(files, rest); diags.HasErrors() {
-		return &diagnosed{cause: promo.Errorf(promo.CodeConflict, "%s %q is still referred to", def.Kind, def.Name), lines: diags.Strings()}
+		return api.Diagnosed(promo.Errorf(promo.CodeConflict, "%s %q is still referred to", def.Kind, def.Name), diags.Strings())
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (e *Engine) ask(ctx context.Context, v catalog.View, event policy.On, proje
 		return nil, err
 	}
 	if !d.Allowed {
-		return nil, denied(d.Deny)
+		return nil, api.Refused(d.Deny)
 	}
 	return d.Warn, nil
 }
@@ -156,6 +156,7 @@ func (e *Engine) Decide(ctx context.Context, req steps.PolicyRequest) (steps.Pol
 		return steps.PolicyDecision{}, err
 	}
 	d, err := e.Policy.Decide(ctx, policy.Request{
+		Key:   req.Operation, // a repeated activity makes no second decision
 		Event: policy.On(req.Event), Project: req.Project, Subject: req.Run + subjectStep(req), By: req.By.Name,
 		Entity: "pipeline", Named: len(req.Sets) > 0, Sets: sets, Document: doc,
 	})
@@ -232,6 +233,6 @@ func (r Records) Evaluate(ctx context.Context, who promo.Principal, req api.Eval
 		return api.EvaluateResult{}, err
 	}
 	dry := policy.NewEngine(nil, r.Now, r.Log)
-	d, err := dry.Decide(ctx, policy.Request{Event: policy.OnStep, Project: req.Project, By: who.Name, Sets: sets, Document: req.Input})
+	d, err := dry.Decide(ctx, policy.Request{Event: policy.OnStep, Project: req.Project, By: who.Name, Named: true, Sets: sets, Document: req.Input})
 	return api.EvaluateResult{Deny: d.Deny, Warn: d.Warn}, err
 }

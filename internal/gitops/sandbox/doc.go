@@ -14,7 +14,8 @@
 //
 // Manifests may ask for trouble by annotations on a workload or its pod template (the template wins):
 // davit.dev/sandbox-fail (crashloop, image-pull, hang), davit.dev/sandbox-start (3s), davit.dev/sandbox-error-rate
-// ("0.12", the share of answers with status 500) and davit.dev/sandbox-latency (80ms, the median).
+// ("0.12", the share of answers with status 500) and davit.dev/sandbox-latency (80ms, the median). Failures and error rates may be for
+// one version only: "v1.2.0=0.25" is what the image with that tag does.
 //
 // Sync waves are honoured; hooks are refused. Helm and remote Kustomize bases are refused too.
 //

@@ -193,13 +193,16 @@ func (l *liveObject) react(now time.Time, t Timings) error {
 
 // describe reads what kind of pods a workload wants.
 func describe(o render.Object, t Timings) (podSet, error) {
-	p := podSet{Want: 1, Took: t.Rollout, Latency: defaultLatency, Fail: behaviour(o, annotationFail)}
+	p := podSet{Want: 1, Took: t.Rollout, Latency: defaultLatency}
 	if n, ok := render.Dig(o.Fields, "spec", "replicas").(float64); ok {
 		p.Want = int(n)
 	}
 	if p.Want < 0 || p.Want > maxReplicas {
 		return p, promo.Errorf(promo.CodeConfiguration, "%s: %d replicas, a sandbox cluster has room for 0 to %d", o.Key(), p.Want, maxReplicas)
 	}
+	p.App = cmp.Or(templateLabel(o, "app.kubernetes.io/name"), templateLabel(o, "app"), o.Name())
+	p.Version = cmp.Or(templateLabel(o, "app.kubernetes.io/version"), tagOf(images(o)))
+	p.Fail = ofVersion(behaviour(o, annotationFail), p.Version)
 	if p.Fail != "" && !slices.Contains([]string{failCrash, failPull, failHang}, p.Fail) {
 		return p, wrongAnnotation(o, annotationFail, p.Fail, "crashloop, image-pull or hang")
 	}
@@ -210,15 +213,28 @@ func describe(o render.Object, t Timings) (podSet, error) {
 	if p.Latency, err = durationOf(o, annotationLatency, defaultLatency, maxLatency); err != nil {
 		return p, err
 	}
-	if text := behaviour(o, annotationErrors); text != "" {
+	if text := ofVersion(behaviour(o, annotationErrors), p.Version); text != "" {
 		if p.ErrorRate, err = strconv.ParseFloat(text, 64); err != nil || math.IsNaN(p.ErrorRate) || p.ErrorRate < 0 || p.ErrorRate > 1 {
 			return p, wrongAnnotation(o, annotationErrors, text, "a share from 0 to 1")
 		}
 	}
-	p.App = cmp.Or(templateLabel(o, "app.kubernetes.io/name"), templateLabel(o, "app"), o.Name())
-	p.Version = cmp.Or(templateLabel(o, "app.kubernetes.io/version"), tagOf(images(o)))
 	p.Hash = hashOf(render.Dig(o.Fields, "spec", "template"), p.Fail, p.Took, p.ErrorRate, p.Latency)
 	return p, nil
+}
+
+// ofVersion reads "v1.2.0=0.25, v1.3.0=0.5" as the value for a version, "" where it has none; any other text is the
+// value for every version.
+func ofVersion(text, version string) string {
+	if !strings.Contains(text, "=") {
+		return text
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		if strings.TrimSpace(name) == version {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 func wrongAnnotation(o render.Object, name, value, want string) error {
