@@ -45,7 +45,7 @@ func TestPolicy(t *testing.T) {
 				t.Errorf("%s: %v %+v", tc.reason, err, out)
 			}
 			want := steps.PolicyRequest{
-				Project: "shop", Sets: []string{"gate"}, Event: "step", Run: "shop/checkout/7", Stage: "dev", Step: "gate", Target: "dev-1",
+				Project: "shop", Sets: []string{"gate"}, Event: "step", Operation: "shop/checkout/7/dev.1/gate", Run: "shop/checkout/7", Stage: "dev", Step: "gate", Target: "dev-1",
 				Input: []byte(`{"a":[1]}`), By: promo.Principal{Name: "dana", Email: "dana@example.com"},
 			}
 			if d := cmp.Diff(want, tc.d.got); d != "" {
