@@ -87,7 +87,7 @@ func perTarget(raw json.RawMessage, req contract.ResolveRequest, vars map[string
 	}
 	var out []json.RawMessage
 	for _, e := range entries {
-		if len(req.Targets) == 0 || !expression.Mentions(string(e), "target") {
+		if len(req.Targets) == 0 || !expression.MentionsJSON(e, "target") {
 			r, err := expression.Resolve(e, vars)
 			if err != nil {
 				return nil, err
