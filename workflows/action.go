@@ -21,11 +21,14 @@ const pickUp = 20 * time.Second
 // the step asks. Promotions and rollbacks use it.
 func (b *base) act(ctx workflow.Context, st *plan.Step, call plan.Call, entry *promo.Step) (plan.Result, *promo.Error) {
 	var wake []string
-	for {
+	for n := 0; ; n++ {
 		if !workflow.Now(ctx).Before(call.Deadline) {
 			return plan.Result{}, late(st, entry)
 		}
 		if st.Agent {
+			if call.Target == nil {
+				return plan.Result{}, errorf(promo.CodeConfiguration, "step %q runs on an agent, and there is no target whose agent that were", st.Name)
+			}
 			if err := b.awaitAgent(ctx, st, call, entry); err != nil {
 				return plan.Result{}, err
 			}
@@ -47,12 +50,19 @@ func (b *base) act(ctx workflow.Context, st *plan.Step, call plan.Call, entry *p
 			wake = res.Again.Wake
 			before = b.seen(wake)
 		}
+		if n >= oftenAgain { // a step that waits for hours need not look every second
+			res.Again.After = max(res.Again.After, workflow.Now(ctx).Sub(call.StartedAt)/oftenAgain)
+		}
 		if err := b.again(ctx, call.Deadline, res, entry, before); err != nil {
 			return plan.Result{}, err
 		}
 		call.State = res.Again.State
 	}
 }
+
+// oftenAgain is how many times a step may ask to be called again as soon as it likes. Beyond, each wait is at least
+// that part of the time so far, so that no history grows past some thousand events.
+const oftenAgain = 100
 
 func late(st *plan.Step, entry *promo.Step) *promo.Error {
 	err := errorf(promo.CodeTimeout, "step %q was not done within %s", st.Name, plan.Duration(st.Timeout))
@@ -64,12 +74,16 @@ func late(st *plan.Step, entry *promo.Step) *promo.Error {
 
 // call runs the step's activity once, within what is left of the step's time.
 func (b *base) call(ctx workflow.Context, st *plan.Step, call plan.Call) (plan.Result, error) {
+	if err := b.slots.Acquire(ctx, 1); err != nil {
+		return plan.Result{}, err
+	}
+	defer b.slots.Release(1)
 	o := contract.Options(st.Class)
 	left := max(call.Deadline.Sub(call.Now), time.Second)
 	if st.Agent {
 		o.TaskQueue = contract.AgentTaskQueue(call.Target.Agent)
 		o.ScheduleToStartTimeout = min(pickUp, left)
-		o.StartToCloseTimeout = left
+		o.StartToCloseTimeout, o.ScheduleToCloseTimeout = left, left
 		o.WaitForCancellation = true // the agent terminates its sync before the run goes on
 	} else {
 		o.StartToCloseTimeout = min(o.StartToCloseTimeout, left)
@@ -105,7 +119,7 @@ func (b *base) again(ctx workflow.Context, deadline time.Time, res plan.Result, 
 // awaitAgent returns once the target's agent is connected. It says which agent is missing.
 func (b *base) awaitAgent(ctx workflow.Context, st *plan.Step, call plan.Call, entry *promo.Step) *promo.Error {
 	events := []string{promo.EventAgent(call.Target.Agent)}
-	waited := false
+	waited, since := false, workflow.Now(ctx)
 	for {
 		before := b.seen(events)
 		p, err := contract.Presence.CallLocal(ctx, contract.PresenceRequest{Agent: call.Target.Agent})
@@ -136,7 +150,7 @@ func (b *base) awaitAgent(ctx workflow.Context, st *plan.Step, call plan.Call, e
 			return late(st, entry)
 		}
 		done := b.watch(events...)
-		werr := b.wait(ctx, min(left, slowPoll), events, before)
+		werr := b.wait(ctx, min(left, poll(ctx, since, slowPoll)), events, before)
 		done()
 		if werr != nil {
 			return werr

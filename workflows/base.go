@@ -33,11 +33,16 @@ type base struct {
 	end      *ending
 	cancel   workflow.CancelFunc // cancels the run's work
 	closing  bool                // set when no message can change anything any more
+	slots    workflow.Semaphore  // bounds the step activities under way
 }
 
-func newBase(info plan.RunInfo, rec *recorder, waitsFor *[]string) base {
+// maxActivities keeps a run far below Temporal's limit of 2,000 pending activities, past which a workflow hangs.
+const maxActivities = 500
+
+func newBase(ctx workflow.Context, info plan.RunInfo, rec *recorder, waitsFor *[]string) base {
 	return base{
-		info: info, rec: rec, waitsFor: waitsFor,
+		slots: workflow.NewSemaphore(ctx, maxActivities),
+		info:  info, rec: rec, waitsFor: waitsFor,
 		wakes: map[string]int{}, interest: map[string]int{},
 		answered: map[string]contract.DecideReply{}, aborts: map[string]bool{},
 	}
@@ -82,6 +87,12 @@ func (b *base) seen(events []string) int {
 		n += b.wakes[e]
 	}
 	return n
+}
+
+// poll is how long a wait that began at since sleeps before it looks again without an event: base at first, later a
+// twentieth of the time it has lasted. So a wait of a week is a few hundred looks, not ten thousand.
+func poll(ctx workflow.Context, since time.Time, base time.Duration) time.Duration {
+	return max(base, min(workflow.Now(ctx).Sub(since)/20, time.Hour))
 }
 
 // wait returns when the time is over, when one of the events was seen since the sum `before`, or with "stopped".
@@ -139,6 +150,7 @@ type question struct {
 	stage, step string
 	wave        int
 	entry       *promo.Step
+	authors     []string // of the changes that are asked about
 	rejected    *promo.ApprovalDecision
 }
 
@@ -158,21 +170,30 @@ func (b *base) find(m contract.DecideMessage) (*question, error) {
 	var open []*question
 	for _, q := range b.asks {
 		if !q.done() && (m.Stage == "" || q.stage == m.Stage) && (m.Step == "" || q.step == m.Step) &&
-			(m.Wave == 0 || q.wave == m.Wave) {
+			(m.Wave == 0 || q.wave == m.Wave) && (m.Target == "" || q.entry.Target == m.Target) {
 			open = append(open, q)
 		}
 	}
 	switch {
-	case len(open) == 1:
-		return open[0], nil
+	case len(open) == 1 || sameButTarget(open):
+		return open[0], nil // several targets that ask the same are answered one after the other
 	case len(open) == 0 && m.Step != "":
 		return nil, refuse(promo.CodeConflict, "step %q of %s does not wait for a decision", m.Step, b.info.ID)
 	case len(open) == 0:
 		return nil, refuse(promo.CodeConflict, "nothing in %s waits for a decision", b.info.ID)
 	default:
-		return nil, refuse(promo.CodeConfiguration, "%d steps of %s wait for a decision: say which by stage, step and wave",
+		return nil, refuse(promo.CodeConfiguration, "%d steps of %s wait for a decision: say which by stage, step, wave and target",
 			len(open), b.info.ID)
 	}
+}
+
+func sameButTarget(open []*question) bool {
+	for _, q := range open {
+		if q.stage != open[0].stage || q.step != open[0].step || q.wave != open[0].wave {
+			return false
+		}
+	}
+	return len(open) > 0
 }
 
 func (b *base) mayDecide(m contract.DecideMessage) error {
@@ -199,7 +220,7 @@ func (q *question) allows(m contract.DecideMessage, executor string) error {
 			m.By.Name, q.step, a.Groups, a.Users)
 	case a.DisallowExecutor && m.Approve && m.By.Name == executor:
 		return refuse(promo.CodeAuthorization, "%s started this promotion and may not approve it", m.By.Name)
-	case a.DisallowAuthor && m.Approve && a.Author != "" && m.By.Name == a.Author:
+	case a.DisallowAuthor && m.Approve && slices.Contains(q.authors, m.By.Name):
 		return refuse(promo.CodeAuthorization, "%s is the author of this change and may not approve it", m.By.Name)
 	case m.Digest != "" && m.Digest != a.Digest:
 		return refuse(promo.CodeConflict, "the change is not the one you looked at any more: look again")
@@ -245,7 +266,7 @@ func (b *base) decide(ctx workflow.Context, m contract.DecideMessage) (contract.
 		q.rejected = &d
 	}
 	b.rec.changed()
-	r := contract.DecideReply{Stage: q.stage, Step: q.step, Approved: len(q.approvals()), Minimum: a.Minimum, Done: q.done()}
+	r := contract.DecideReply{Stage: q.stage, Step: q.step, Target: q.entry.Target, Approved: len(q.approvals()), Minimum: a.Minimum, Done: q.done()}
 	if m.RequestID != "" {
 		b.answered[m.RequestID] = r
 	}

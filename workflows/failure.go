@@ -24,7 +24,7 @@ func (s *stageRun) handle(ctx workflow.Context, st *plan.Step, u unit, err *prom
 		}
 		retries = r.Attempts
 	}
-	strategy := s.strategy(st, err)
+	strategy := s.strategy(st.OnFailure, err)
 	action := strategy.Action
 	if action == plan.ActionRetry {
 		if n := try - retries; n <= strategy.Attempts {
@@ -53,8 +53,8 @@ func (s *stageRun) handle(ctx workflow.Context, st *plan.Step, u unit, err *prom
 }
 
 // strategy finds what applies: the step's own first, then the stage's, then the pipeline's; first match wins.
-func (s *stageRun) strategy(st *plan.Step, err *promo.Error) plan.Strategy {
-	for _, list := range [][]plan.Strategy{st.OnFailure, s.plan.OnFailure, s.r.in.Plan.OnFailure} {
+func (s *stageRun) strategy(own []plan.Strategy, err *promo.Error) plan.Strategy {
+	for _, list := range [][]plan.Strategy{own, s.plan.OnFailure, s.r.in.Plan.OnFailure} {
 		for _, f := range list {
 			if f.Matches(string(err.Code)) {
 				return f
@@ -95,7 +95,14 @@ func interval(list []time.Duration, n int) time.Duration {
 }
 
 // compensate does what the matched strategy says about the stage. The stage has failed all the same.
-func (s *stageRun) compensate(ctx workflow.Context, cause *promo.Error) *promo.Error {
+func (s *stageRun) compensate(ctx workflow.Context, cause *promo.Error) {
+	if s.onFail == "" { // no step failed, but the stage as a whole: its timeout, its policy
+		f := s.strategy(nil, cause)
+		s.onFail = f.Action
+		if f.Action == plan.ActionRetry {
+			s.onFail = f.Then
+		}
+	}
 	switch s.onFail {
 	case plan.ActionRollbackStage:
 		if err := s.runNodes(ctx, s.plan.RollbackNodes, s.whole(), nil); err != nil && !isStopped(err) {
@@ -107,7 +114,6 @@ func (s *stageRun) compensate(ctx workflow.Context, cause *promo.Error) *promo.E
 		}
 	case plan.ActionAbort, plan.ActionRetry, plan.ActionIgnore, plan.ActionMarkSuccess, plan.ActionManualIntervention:
 	}
-	return cause
 }
 
 // startRollback hands the lane to a rollback, which goes on by itself when the promotion has ended.

@@ -64,11 +64,14 @@ func (s *stageRun) approve(ctx workflow.Context, st *plan.Step, u unit, call pla
 	if err != nil {
 		return plan.Result{}, fault(err)
 	}
-	waves := s.changesSeenBy(u)
+	waves := s.undecided(u)
 	a := newApproval(spec, s.r.info.PlanHash, call.Deadline)
-	s.show(a, waves)
+	if entry.Approval != nil { // asked before: what was decided then stays to be seen
+		a.Decisions = void(entry.Approval.Decisions, "asked again")
+	}
 	entry.Approval = a
 	q := &question{stage: s.plan.Name, step: st.Name, wave: u.wave, entry: entry}
+	s.show(q, waves)
 	if err := s.askPeople(ctx, q, waves, call.Deadline); err != nil {
 		return plan.Result{}, err
 	}
@@ -129,19 +132,43 @@ func (s *stageRun) changesSeenBy(u unit) []int {
 	return out
 }
 
+// undecided lists the waves that people are asked about: those that are not merged yet, if there are such.
+func (s *stageRun) undecided(u unit) []int {
+	all := s.changesSeenBy(u)
+	open := slices.DeleteFunc(slices.Clone(all), func(w int) bool { return s.changes[w].Merged != "" })
+	if len(open) == 0 {
+		return all
+	}
+	return open
+}
+
+// void marks decisions that still held.
+func void(list []promo.ApprovalDecision, why string) []promo.ApprovalDecision {
+	out := slices.Clone(list)
+	for i := range out {
+		if out[i].Void == "" {
+			out[i].Void = why
+		}
+	}
+	return out
+}
+
 // show puts the changes that people decide about into the question.
-func (s *stageRun) show(a *promo.Approval, waves []int) {
-	a.Changes = nil
+func (s *stageRun) show(q *question, waves []int) {
+	a := q.entry.Approval
+	a.Changes, q.authors = nil, nil
 	var digests []string
 	for _, w := range waves {
 		c := s.changes[w]
 		a.Changes = append(a.Changes, changeRef(w, *c))
 		digests = append(digests, c.Digest)
-		a.Author = c.Author
-		if c.Foreign != "" {
-			a.Author = c.Foreign
+		for _, name := range []string{c.Author, c.Foreign} {
+			if name != "" && !slices.Contains(q.authors, name) {
+				q.authors = append(q.authors, name)
+			}
 		}
 	}
+	a.Author = strings.Join(q.authors, ", ")
 	a.Digest = plan.CombineDigests(digests)
 }
 
@@ -165,13 +192,14 @@ func (s *stageRun) askPeople(ctx workflow.Context, q *question, waves []int, dea
 	q.entry.Phase = promo.PhaseWaitingForApproval
 	q.entry.Message = waitingFor(q)
 	s.r.refresh()
+	since := workflow.Now(ctx)
 	for !q.done() {
 		before := b.seen(events)
 		left := deadline.Sub(workflow.Now(ctx))
 		if left <= 0 {
 			return nil
 		}
-		_, err := workflow.AwaitWithTimeout(ctx, min(left, slowPoll*10), func() bool { return q.done() || b.seen(events) != before })
+		_, err := workflow.AwaitWithTimeout(ctx, min(left, poll(ctx, since, slowPoll*10)), func() bool { return q.done() || b.seen(events) != before })
 		if err != nil {
 			return fault(err)
 		}
@@ -213,19 +241,17 @@ func (s *stageRun) reread(ctx workflow.Context, q *question, waves []int) *promo
 		}
 	}
 	old := a.Digest
-	s.show(a, waves)
+	s.show(q, waves)
 	if a.Digest == old {
 		return nil
 	}
 	why := "a new push altered the change"
-	if a.Author != "" {
-		why += " (by " + a.Author + ")"
-	}
-	for i := range a.Decisions {
-		if a.Decisions[i].Void == "" {
-			a.Decisions[i].Void = why
+	for _, w := range waves {
+		if by := s.changes[w].Foreign; by != "" {
+			why = "a new push by " + by + " altered the change"
 		}
 	}
+	a.Decisions = void(a.Decisions, why)
 	q.entry.Message = why + ": earlier decisions are void; " + waitingFor(q)
 	s.r.refresh()
 	return nil
@@ -241,7 +267,7 @@ func orSomebody(name string) string {
 // readChange reads the wave's change as it is now and keeps what was read.
 func (s *stageRun) readChange(ctx workflow.Context, wave int) (contract.ReadChangeResult, *promo.Error) {
 	got, err := contract.ReadChange.Call(ctx, contract.ReadChangeRequest{
-		Project: s.r.info.Project, Repository: s.r.in.Plan.Repository.Name, Change: *s.changes[wave], Operation: s.changeOps[wave],
+		Project: s.r.info.Project, Repository: s.r.in.Plan.Repository.Name, Change: *s.changes[wave], Operation: s.makers[wave].operation,
 	})
 	if err != nil {
 		return got, fault(err)
@@ -275,7 +301,11 @@ func (s *stageRun) waitForOne(ctx workflow.Context, st *plan.Step, spec plan.Wai
 	}
 	events := []string{promo.EventPullRequest(s.r.in.Plan.Repository.Name, pr)}
 	defer s.r.watch(events...)()
-	pushed := s.changes[wave].Digest
+	pushed := s.makers[wave].left.Digest
+	if a := s.approved[wave]; a != "" {
+		pushed = a
+	}
+	since := workflow.Now(ctx)
 	for {
 		before := s.r.seen(events)
 		got, err := s.readChange(ctx, wave)
@@ -284,6 +314,10 @@ func (s *stageRun) waitForOne(ctx workflow.Context, st *plan.Step, spec plan.Wai
 		}
 		done, err := reached(spec, got, pushed)
 		if done || err != nil {
+			if m := s.makers[wave]; done && spec.ForeignCommits == "allow" {
+				m.left.Head, m.left.Digest = got.Change.Head, got.Change.Digest
+				s.makers[wave] = m
+			}
 			return err
 		}
 		entry.Message = fmt.Sprintf("waiting until pull request %d is %s", pr, waitWord(spec.Until))
@@ -292,7 +326,7 @@ func (s *stageRun) waitForOne(ctx workflow.Context, st *plan.Step, spec plan.Wai
 		if left <= 0 {
 			return late(st, entry)
 		}
-		if err := s.r.wait(ctx, min(left, slowPoll), events, before); err != nil {
+		if err := s.r.wait(ctx, min(left, poll(ctx, since, slowPoll)), events, before); err != nil {
 			return err
 		}
 	}
@@ -339,6 +373,7 @@ func (s *stageRun) askAboutVerdict(ctx workflow.Context, st *plan.Step, u unit, 
 		return err
 	}
 	if q.rejected == nil && q.done() {
+		s.tainted = "step " + st.Name + " was passed by a person, not by evidence"
 		return nil
 	}
 	v := ask.Otherwise

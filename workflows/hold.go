@@ -45,16 +45,19 @@ func (r *promotion) listenToLanes(ctx workflow.Context) {
 func (s *stageRun) answer(c *laneClaim, a contract.LaneAnswer) {
 	switch a.Kind {
 	case contract.LanePlaced:
-		s.state.Lane = &promo.LanePlace{Place: a.Place, Holder: a.Holder}
 		if c.last.Kind == contract.LaneGranted {
 			return
 		}
+		s.state.Lane = &promo.LanePlace{Place: a.Place, Holder: a.Holder}
 		s.r.rec.changed()
+	case contract.LaneRejected:
+		s.refused = s.refusal(a.Holder)
+		s.cancel()
 	case contract.LaneSuperseded:
 		if s.lane.held {
 			return
 		}
-		s.r.stop(promo.PhaseSuperseded, "superseded by "+a.By)
+		s.r.supersede(s, a.By)
 	case contract.LanePreempted:
 		s.r.stop(promo.PhaseAborted, "aborted by "+a.By)
 	}
@@ -71,12 +74,8 @@ func (s *stageRun) announce(ctx workflow.Context) *promo.Error {
 		return nil
 	}
 	s.lane.announced = true
-	c, err := s.tell(ctx, contract.LaneArrive)
-	if err != nil {
-		return err
-	}
-	// The lane refuses at once or not at all; its answer to an arrival comes before it can matter.
-	return s.refusal(c)
+	_, err := s.tell(ctx, contract.LaneArrive) // a refusal cancels the stage
+	return err
 }
 
 // gateBeforeChange tells whether the stage waits for people before its first change of the environment.
@@ -99,24 +98,22 @@ func (s *stageRun) tell(ctx workflow.Context, kind contract.LaneKind) (*laneClai
 	c := &laneClaim{s: s}
 	s.r.lanes[s.lane.token] = c
 	_, err := contract.TellLane.CallLocal(ctx, contract.TellLaneRequest{Lane: s.laneID(), Message: contract.LaneMessage{
-		Kind: kind, From: contract.PromotionID(s.r.info.ID), Token: s.lane.token, Mode: s.r.in.Plan.Lane, Label: s.r.info.ID, Lane: s.laneID(),
+		Kind: kind, From: contract.PromotionID(s.r.info.ID), Part: s.plan.Name, Token: s.lane.token,
+		Mode: s.r.in.Plan.Lane, Label: s.r.info.ID, Lane: s.laneID(),
 	}})
 	return c, fault(err)
 }
 
-func (s *stageRun) refusal(c *laneClaim) *promo.Error {
-	if c.last.Kind != contract.LaneRejected {
-		return nil
-	}
+func (s *stageRun) refusal(holder string) *promo.Error {
 	return &promo.Error{
-		Code: promo.CodeConflict, Msg: "service " + s.r.in.Plan.Service.Name + " is being changed in " + s.plan.Environment.Name + " by " + c.last.Holder,
+		Code: promo.CodeConflict, Msg: "service " + s.r.in.Plan.Service.Name + " is being changed in " + s.plan.Environment.Name + " by " + holder,
 		Hint: "this pipeline says lane: reject; run it again later",
 	}
 }
 
 // holdLane returns once the stage holds its lane, no hold keeps it out, and the change is still the one that was
 // approved. Waiting for any of it holds nothing.
-func (s *stageRun) holdLane(ctx workflow.Context, e *promo.Step) *promo.Error {
+func (s *stageRun) holdLane(ctx workflow.Context, u unit, e *promo.Step) *promo.Error {
 	if s.plan.Environment == nil {
 		return nil
 	}
@@ -142,8 +139,8 @@ func (s *stageRun) holdLane(ctx workflow.Context, e *promo.Step) *promo.Error {
 		if !again {
 			return s.baseline(ctx)
 		}
-		s.giveLane(ctx)
-		if err := s.askAgain(ctx); err != nil {
+		s.giveLane(ctx, contract.LaneYield)
+		if err := s.askAgain(ctx, u); err != nil {
 			return err
 		}
 	}
@@ -155,17 +152,14 @@ func (s *stageRun) takeLane(ctx workflow.Context, e *promo.Step) *promo.Error {
 		return err
 	}
 	e.Message = "waiting for the lane of " + s.plan.Environment.Name
-	werr := workflow.Await(ctx, func() bool {
-		return c.last.Kind == contract.LaneGranted || c.last.Kind == contract.LaneRejected
-	})
+	s.r.rec.changed()
+	werr := workflow.Await(ctx, func() bool { return c.last.Kind == contract.LaneGranted })
 	if werr != nil {
 		return fault(werr)
 	}
-	if err := s.refusal(c); err != nil {
-		return err
-	}
 	s.lane.held, s.state.Lane = true, nil
 	e.Message = ""
+	s.r.rec.changed()
 	return nil
 }
 
@@ -175,6 +169,7 @@ func (s *stageRun) awaitNoHold(ctx workflow.Context, e *promo.Step) *promo.Error
 		return nil
 	}
 	events := []string{promo.EventHold(s.r.info.Project, s.r.in.Plan.Service.Name, s.plan.Environment.Name)}
+	since := workflow.Now(ctx)
 	for {
 		before := s.r.seen(events)
 		res, err := contract.ReadHold.CallLocal(ctx, s.laneID())
@@ -192,7 +187,7 @@ func (s *stageRun) awaitNoHold(ctx workflow.Context, e *promo.Step) *promo.Error
 		e.Message = "automatic promotions are held by " + res.Hold.By + ": " + res.Hold.Reason
 		s.r.refresh()
 		done := s.r.watch(events...)
-		werr := s.r.wait(ctx, slowPoll, events, before)
+		werr := s.r.wait(ctx, poll(ctx, since, slowPoll), events, before)
 		done()
 		if werr != nil {
 			return werr
@@ -203,7 +198,7 @@ func (s *stageRun) awaitNoHold(ctx workflow.Context, e *promo.Step) *promo.Error
 // recheck compares the changes with what gates looked at. It says true where the gates must ask again.
 func (s *stageRun) recheck(ctx workflow.Context) (bool, *promo.Error) {
 	for _, w := range workflow.DeterministicKeys(s.approved) {
-		if s.approved[w] == "" || s.changes[w].Merged != "" {
+		if s.changes[w].Merged != "" {
 			continue
 		}
 		got, err := s.readChange(ctx, w)
@@ -217,18 +212,27 @@ func (s *stageRun) recheck(ctx workflow.Context) (bool, *promo.Error) {
 	return false, nil
 }
 
-// askAgain voids what was decided and runs the gates of the prologue again, policies included.
-func (s *stageRun) askAgain(ctx workflow.Context) *promo.Error {
-	s.approved = map[int]string{}
-	for _, st := range plan.Steps(s.plan.Nodes) {
-		if st.Mutates {
-			return nil
+// askAgain voids what was decided about changes that are not merged yet and runs their gates again, policies
+// included. The execution u is the one whose change was altered.
+func (s *stageRun) askAgain(ctx workflow.Context, u unit) *promo.Error {
+	for _, w := range workflow.DeterministicKeys(s.approved) {
+		if s.changes[w].Merged == "" {
+			delete(s.approved, w)
 		}
-		if st.Type != "Approval" && st.Type != "Policy" {
-			continue
+	}
+	for i, n := range s.plan.Nodes {
+		at := u
+		if i < s.plan.Prologue {
+			at = unit{targets: s.targets(nil)}
 		}
-		for _, u := range s.units(st, s.whole()) {
-			if err := s.runUnit(ctx, st, unit{wave: 0, targets: u.targets}); err != nil {
+		for _, st := range plan.Steps([]plan.Node{n}) {
+			if st.Mutates {
+				return nil
+			}
+			if st.Type != "Approval" && st.Type != "Policy" {
+				continue
+			}
+			if err := s.runUnit(ctx, st, unit{wave: at.wave, targets: at.targets}); err != nil {
 				return err
 			}
 		}
@@ -236,20 +240,28 @@ func (s *stageRun) askAgain(ctx workflow.Context) *promo.Error {
 	return nil
 }
 
-// baseline records the present commit as known-good before the first change, where there is no history yet.
+// baseline records the present commit as known-good before the first change, where there is no history yet. It is a
+// convenience of the first promotion and must not keep it from running.
 func (s *stageRun) baseline(ctx workflow.Context) *promo.Error {
 	_, err := contract.Baseline.CallLocal(ctx, plan.BaselineRequest{
 		Project: s.r.info.Project, Service: s.r.in.Plan.Service, Repository: s.r.in.Plan.Repository,
 		Environment: s.plan.Environment.Name, Targets: s.plan.Targets,
 	})
-	return fault(err)
+	if f := fault(err); isStopped(f) {
+		return f
+	}
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("no baseline recorded", "promotion", s.r.info.ID, "stage", s.plan.Name, "error", err)
+	}
+	return nil
 }
 
-// giveLane gives the lane back and waits until the lane has been told.
-func (s *stageRun) giveLane(ctx workflow.Context) {
+// giveLane gives the lane back, for good (leave) or to ask people again (yield), and returns when the lane was told.
+func (s *stageRun) giveLane(ctx workflow.Context, kind contract.LaneKind) {
 	s.lane.held = false
 	_, err := contract.TellLane.CallLocal(detached(ctx), contract.TellLaneRequest{Lane: s.laneID(), Message: contract.LaneMessage{
-		Kind: contract.LaneLeave, From: contract.PromotionID(s.r.info.ID), Label: s.r.info.ID, Lane: s.laneID(),
+		Kind: kind, From: contract.PromotionID(s.r.info.ID), Part: s.plan.Name, Token: s.lane.token, Mode: s.r.in.Plan.Lane,
+		Label: s.r.info.ID, Lane: s.laneID(),
 	}})
 	if err != nil {
 		// The lane frees itself of a holder that is gone, so this only delays the next in the queue.
@@ -257,14 +269,39 @@ func (s *stageRun) giveLane(ctx workflow.Context) {
 	}
 }
 
-// leaveLane gives back whatever the stage has at its lane, beside the stages that come next.
-func (s *stageRun) leaveLane(ctx workflow.Context) {
-	if s.plan.Environment == nil || s.lane.takes == 0 || (s.r.state.Rollback != "" && !s.lane.held) {
-		return
-	}
+// leave tidies up behind the stage and gives its lane back, beside the stages that come next. Whoever waits for
+// the lane gets it when the pull requests of this stage are closed.
+func (s *stageRun) leave(ctx workflow.Context) {
+	s.lane.held = false
 	s.r.cleanups.Add(1)
 	workflow.Go(detached(ctx), func(ctx workflow.Context) {
 		defer s.r.cleanups.Done()
-		s.giveLane(ctx)
+		if s.state.Phase != promo.PhaseSucceeded {
+			s.cleanUp(ctx)
+		}
+		if s.lane.takes > 0 {
+			s.giveLane(ctx, contract.LaneLeave)
+		}
 	})
+}
+
+// cleanUp closes the stage's pull requests that were not merged. It is best effort: what it can't undo, it logs,
+// and the pull request itself says that its promotion has ended.
+func (s *stageRun) cleanUp(ctx workflow.Context) {
+	var open []plan.Change
+	for _, w := range workflow.DeterministicKeys(s.changes) {
+		if c := s.changes[w]; c.Changed && c.Merged == "" && c.Branch != "" {
+			open = append(open, *c)
+		}
+	}
+	if len(open) == 0 {
+		return
+	}
+	_, err := contract.CleanUp.Call(ctx, contract.CleanUpRequest{
+		Project: s.r.info.Project, Repository: s.r.in.Plan.Repository.Name, Changes: open,
+		Reason: "promotion " + s.r.info.ID + ": " + s.state.Message,
+	})
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("pull requests left open", "promotion", s.r.info.ID, "stage", s.plan.Name, "error", err)
+	}
 }

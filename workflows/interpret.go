@@ -127,6 +127,9 @@ func (s *stageRun) entry(st *plan.Step, u unit) *promo.Step {
 // runUnit runs one execution until it succeeds, is ignored, or fails for good.
 func (s *stageRun) runUnit(ctx workflow.Context, st *plan.Step, u unit) *promo.Error {
 	for try := 1; ; try++ {
+		if ctx.Err() != nil {
+			return stopped()
+		}
 		err := s.attempt(ctx, st, u, try)
 		if err == nil {
 			return nil
@@ -181,8 +184,7 @@ func (s *stageRun) operation(st *plan.Step, u unit, try int) string {
 // execute resolves the step, asks its policies, takes the lane where needed, and does it.
 func (s *stageRun) execute(ctx workflow.Context, st *plan.Step, u unit, e *promo.Step) (bool, *promo.Error) {
 	if st.FoldedInto != "" {
-		e.Message = "made in the commit of step " + st.FoldedInto
-		return true, nil
+		return s.followFold(st, u, e), nil
 	}
 	run, spec, err := s.resolve(ctx, st, u)
 	if err != nil || !run {
@@ -196,7 +198,7 @@ func (s *stageRun) execute(ctx workflow.Context, st *plan.Step, u unit, e *promo
 		return true, err
 	}
 	if st.Mutates {
-		if err := s.holdLane(ctx, e); err != nil {
+		if err := s.holdLane(ctx, u, e); err != nil {
 			return true, err
 		}
 	}
@@ -205,6 +207,8 @@ func (s *stageRun) execute(ctx workflow.Context, st *plan.Step, u unit, e *promo
 	switch _, gate := gates()[st.Type]; {
 	case gate:
 		res, err = s.runGate(ctx, st, u, call, e)
+	case st.Type == "MergePR":
+		res, err = s.merge(ctx, st, u, call, e)
 	default:
 		res, err = s.r.act(ctx, st, call, e)
 	}
@@ -212,6 +216,18 @@ func (s *stageRun) execute(ctx workflow.Context, st *plan.Step, u unit, e *promo
 		return true, err
 	}
 	return true, s.absorb(ctx, st, u, res, e)
+}
+
+// followFold shows what became of the commit that holds a folded edit; false where that was skipped.
+func (s *stageRun) followFold(st *plan.Step, u unit, e *promo.Step) bool {
+	for _, o := range plan.Steps(s.plan.Nodes) {
+		if o.Name == st.FoldedInto {
+			lead := s.entry(o, u)
+			e.Outputs, e.Message = lead.Outputs, "made in the commit of step "+st.FoldedInto
+			return lead.Phase != promo.PhaseSkipped
+		}
+	}
+	return true
 }
 
 func gates() map[string]bool {
@@ -266,6 +282,12 @@ func (s *stageRun) newCall(ctx workflow.Context, st *plan.Step, u unit, e *promo
 	}
 	if ch := s.changes[wave]; ch != nil {
 		c.Change = *ch
+		if m := s.makers[wave]; c.Approved == "" && m.step != nil { // what others pushed was looked at by nobody
+			c.Change.Head, c.Change.Digest = m.left.Head, m.left.Digest
+		}
+	}
+	if u.target != nil {
+		c.WaveTargets = nil // a step of one target need not know the others: 200 times 200 fill a history
 	}
 	return c
 }
@@ -286,8 +308,8 @@ func (s *stageRun) absorb(ctx workflow.Context, st *plan.Step, u unit, res plan.
 	e.Message = res.Message
 	if res.Change != nil {
 		w := s.changeWave(u)
-		if s.changeOps[w] == "" {
-			s.changeOps[w] = e.Operation
+		if st.Type != "MergePR" {
+			s.makers[w] = maker{step: st, unit: u, operation: e.Operation, left: *res.Change}
 		}
 		s.setChange(w, *res.Change)
 	}

@@ -11,8 +11,10 @@ import (
 )
 
 const (
-	// laneCheck is how often a lane with a queue looks whether its holder is still there.
-	laneCheck = time.Minute
+	// laneCheck is how often a lane with a queue looks whether its members are still there; laneSlowCheck is the
+	// same where nobody waits for another.
+	laneCheck     = time.Minute
+	laneSlowCheck = time.Hour
 	// laneIdle is how long an empty lane stays; a message starts it again.
 	laneIdle = 5 * time.Minute
 	// laneChanges is how many settled changes a lane's history holds before it starts anew.
@@ -57,9 +59,12 @@ func (l *lane) empty() bool { return l.st.Holder == nil && len(l.st.Queue)+len(l
 // next receives a message, or nothing when it is time to look around.
 func (l *lane) next(ctx workflow.Context, ch workflow.ReceiveChannel) (contract.LaneMessage, bool) {
 	var m contract.LaneMessage
-	d := laneCheck
-	if l.empty() {
+	d := laneSlowCheck
+	switch {
+	case l.empty():
 		d = laneIdle
+	case len(l.st.Queue) > 0:
+		d = laneCheck
 	}
 	ok, _ := ch.ReceiveWithTimeout(ctx, d, &m)
 	return m, ok
@@ -68,26 +73,42 @@ func (l *lane) next(ctx workflow.Context, ch workflow.ReceiveChannel) (contract.
 // take takes one message in.
 func (l *lane) take(ctx workflow.Context, m contract.LaneMessage) {
 	l.st.Lane = m.Lane
-	who := contract.LaneMember{ID: m.From, Token: m.Token, Label: m.Label, Mode: m.Mode, Since: workflow.Now(ctx)}
+	who := contract.LaneMember{ID: m.From, Part: m.Part, Token: m.Token, Label: m.Label, Mode: m.Mode, Since: workflow.Now(ctx)}
 	switch m.Kind {
 	case contract.LaneArrive:
-		if l.enter(ctx, who) {
-			l.st.Arrived = append(l.st.Arrived, who)
-		}
+		l.arrive(ctx, who)
 	case contract.LaneTake:
 		l.queue(ctx, who)
 	case contract.LanePreempt:
 		l.preempt(ctx, who)
 	case contract.LanePass:
-		if l.st.Holder != nil && l.st.Holder.ID == m.From {
+		if l.holds(who) {
 			l.st.Holder = &contract.LaneMember{ID: m.Member, Token: m.MemberToken, Label: m.Label, Since: workflow.Now(ctx), Preempts: true}
 			l.grant(ctx)
 		} else {
 			l.queue(ctx, contract.LaneMember{ID: m.Member, Token: m.MemberToken, Label: m.Label, Since: workflow.Now(ctx), Preempts: true})
 		}
+	case contract.LaneYield:
+		l.remove(who)
+		l.st.Arrived = append(l.st.Arrived, who)
 	case contract.LaneLeave:
-		l.remove(m.From)
+		l.remove(who)
+		if l.st.Holder != nil {
+			l.places(ctx)
+		}
 	}
+}
+
+// arrive notes a run that will want the lane; one that is told twice, or is in the queue already, is there once.
+func (l *lane) arrive(ctx workflow.Context, who contract.LaneMember) {
+	if l.holds(who) || slices.ContainsFunc(slices.Concat(l.st.Queue, l.st.Arrived), who.Same) || !l.enter(ctx, who) {
+		return
+	}
+	l.st.Arrived = append(l.st.Arrived, who)
+}
+
+func (l *lane) holds(who contract.LaneMember) bool {
+	return l.st.Holder != nil && l.st.Holder.Same(who)
 }
 
 // enter applies the arriving run's mode; false means that it is turned away.
@@ -104,7 +125,7 @@ func (l *lane) enter(ctx workflow.Context, who contract.LaneMember) bool {
 		for _, m := range slices.Concat(l.st.Queue, l.st.Arrived) {
 			if waits(m) && !m.Preempts {
 				l.tell(ctx, m, contract.LaneAnswer{Kind: contract.LaneSuperseded, By: who.Label})
-				l.remove(m.ID)
+				l.remove(m)
 			}
 		}
 	case plan.LaneQueue:
@@ -126,21 +147,26 @@ func (l *lane) occupant(but string) string {
 }
 
 func (l *lane) queue(ctx workflow.Context, who contract.LaneMember) {
-	if l.st.Holder != nil && l.st.Holder.ID == who.ID {
+	if l.holds(who) {
 		l.st.Holder.Token = who.Token
 		l.grant(ctx)
 		return
 	}
-	arrived := slices.ContainsFunc(l.st.Arrived, func(m contract.LaneMember) bool { return m.ID == who.ID })
+	if i := slices.IndexFunc(l.st.Queue, who.Same); i >= 0 { // told twice: it keeps its place
+		l.st.Queue[i].Token = who.Token
+		l.places(ctx)
+		return
+	}
+	arrived := slices.ContainsFunc(l.st.Arrived, who.Same)
 	if !arrived && !who.Preempts && !l.enter(ctx, who) {
 		return
 	}
-	l.remove(who.ID)
-	if who.Preempts {
-		l.st.Queue = slices.Insert(l.st.Queue, 0, who)
-	} else {
-		l.st.Queue = append(l.st.Queue, who)
+	l.remove(who)
+	at := len(l.st.Queue)
+	if i := slices.IndexFunc(l.st.Queue, func(m contract.LaneMember) bool { return !m.Preempts }); who.Preempts && i >= 0 {
+		at = i // before promotions, behind rollbacks that came before
 	}
+	l.st.Queue = slices.Insert(l.st.Queue, at, who)
 	if l.st.Holder != nil {
 		l.places(ctx)
 	}
@@ -192,13 +218,12 @@ func (l *lane) tell(ctx workflow.Context, to contract.LaneMember, a contract.Lan
 	return workflow.SignalExternalWorkflow(ctx, to.ID, "", contract.SignalLane, a).Get(ctx, nil) == nil
 }
 
-func (l *lane) remove(id string) {
-	gone := func(m contract.LaneMember) bool { return m.ID == id }
-	if l.st.Holder != nil && l.st.Holder.ID == id {
+func (l *lane) remove(who contract.LaneMember) {
+	if l.holds(who) {
 		l.st.Holder = nil
 	}
-	l.st.Queue = slices.DeleteFunc(l.st.Queue, gone)
-	l.st.Arrived = slices.DeleteFunc(l.st.Arrived, gone)
+	l.st.Queue = slices.DeleteFunc(l.st.Queue, who.Same)
+	l.st.Arrived = slices.DeleteFunc(l.st.Arrived, who.Same)
 }
 
 // check frees the lane of members that ended without leaving: a server may have been killed between the two.
@@ -211,7 +236,7 @@ func (l *lane) check(ctx workflow.Context) {
 		res, err := contract.RunAlive.Call(ctx, contract.RunAliveRequest{ID: m.ID})
 		if err == nil && !res.Alive {
 			workflow.GetLogger(ctx).Warn("lane member is gone", "member", m.Label)
-			l.remove(m.ID)
+			l.remove(m)
 		}
 	}
 }

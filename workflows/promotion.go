@@ -3,7 +3,6 @@ package workflows
 import (
 	"slices"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/davit-cd/davit/internal/contract"
@@ -16,7 +15,7 @@ import (
 func Promotion(ctx workflow.Context, in contract.PromotionInput) (contract.PromotionResult, error) {
 	r := &promotion{in: in, lanes: map[string]*laneClaim{}}
 	r.state = r.initial()
-	r.base = newBase(in.Run, &recorder{save: r.save}, &r.state.WaitsFor)
+	r.base = newBase(ctx, in.Run, &recorder{save: r.save}, &r.state.WaitsFor)
 	workCtx, cancel := workflow.WithCancel(ctx)
 	r.cancel = cancel
 	if err := r.serve(ctx); err != nil {
@@ -42,8 +41,10 @@ type promotion struct {
 	state  promo.Promotion
 	stages []*stageRun
 	lanes  map[string]*laneClaim // by token
-	// cleanups runs beside the stages (giving lanes back); the end waits for them.
+	// cleanups runs beside the stages (closing pull requests, giving lanes back); the end waits for them.
 	cleanups workflow.WaitGroup
+	// superseded names the run that took this one's place, while a stage still holds a lane.
+	superseded string
 }
 
 // initial is the state before anything ran: every stage and step pending, finished ones of an earlier attempt kept.
@@ -146,7 +147,6 @@ func (r *promotion) conclude(ctx workflow.Context) (contract.PromotionResult, er
 	r.closing = true
 	r.cleanups.Wait(ctx)
 	phase, message, cause := r.outcome()
-	r.cleanUp(ctx, message)
 	r.state.Phase, r.state.Message, r.state.Error = phase, message, cause
 	r.state.FinishedAt = workflow.Now(ctx)
 	r.state.WaitsFor = nil
@@ -174,7 +174,7 @@ func (r *promotion) outcome() (promo.Phase, string, *promo.Error) {
 	}
 	for _, s := range r.stages {
 		if s.state.Phase == promo.PhaseSuperseded {
-			return promo.PhaseSuperseded, s.state.Message, nil
+			return promo.PhaseSuperseded, "superseded by " + r.superseded, nil
 		}
 		if s.state.Phase == promo.PhaseAborted {
 			return promo.PhaseAborted, "cancelled from outside", nil
@@ -183,22 +183,16 @@ func (r *promotion) outcome() (promo.Phase, string, *promo.Error) {
 	return promo.PhaseSucceeded, "", nil
 }
 
-// cleanUp closes the pull requests that were not merged. It is best effort: what it can't undo, it logs, and the
-// pull request itself says that its promotion has ended.
-func (r *promotion) cleanUp(ctx workflow.Context, reason string) {
-	var open []plan.Change
-	for _, s := range r.stages {
-		for _, w := range workflow.DeterministicKeys(s.changes) {
-			if c := s.changes[w]; c.Changed && c.Merged == "" && c.Branch != "" {
-				open = append(open, *c)
-			}
-		}
-	}
-	if len(open) == 0 {
-		return
-	}
-	_, err := contract.CleanUp.Call(ctx, contract.CleanUpRequest{Project: r.info.Project, Repository: r.in.Plan.Repository.Name, Changes: open, Reason: reason})
-	if err != nil && !temporal.IsCanceledError(err) {
-		workflow.GetLogger(ctx).Warn("pull requests left open", "promotion", r.state.ID, "error", err)
+// supersede ends the stage that waits for the lane, and the run as soon as it changes nothing any more.
+func (r *promotion) supersede(s *stageRun, by string) {
+	r.superseded, s.superseded = by, true
+	s.cancel()
+	r.endIfSuperseded()
+}
+
+// endIfSuperseded ends a superseded run. A stage that holds its lane may have changed its environment: it ends first.
+func (r *promotion) endIfSuperseded() {
+	if r.superseded != "" && !slices.ContainsFunc(r.stages, func(s *stageRun) bool { return s.lane.held }) {
+		r.stop(promo.PhaseSuperseded, "superseded by "+r.superseded)
 	}
 }

@@ -29,7 +29,7 @@ func Rollback(ctx workflow.Context, in contract.RollbackInput) (contract.Rollbac
 	}}
 	info := in.Run
 	info.ID = "rollback/" + in.ID
-	r.base = newBase(info, &recorder{save: r.save}, &r.state.WaitsFor)
+	r.base = newBase(ctx, info, &recorder{save: r.save}, &r.state.WaitsFor)
 	work, cancel := workflow.WithCancel(ctx)
 	r.cancel = cancel
 	if err := r.serve(ctx); err != nil {
@@ -236,6 +236,7 @@ func (r *rollback) write(ctx workflow.Context) *promo.Error {
 			Reason: r.in.Reason, Delivery: r.in.Delivery, ID: r.in.ID,
 		}
 		req.To = r.state.To // what was shown is what is done
+		since := workflow.Now(ctx)
 		for {
 			res, err := contract.WriteRollback.Call(ctx, req)
 			if err != nil {
@@ -251,7 +252,7 @@ func (r *rollback) write(ctx workflow.Context) *promo.Error {
 			events := []string{promo.EventPullRequest(r.in.Target.Repository.Name, res.Change.PR)}
 			before := r.seen(events)
 			done := r.watch(events...)
-			werr := r.wait(ctx, slowPoll, events, before)
+			werr := r.wait(ctx, poll(ctx, since, slowPoll), events, before)
 			done()
 			r.state.Message = ""
 			if werr != nil {

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,9 +22,9 @@ type stageRun struct {
 	index map[key]int // places of executions in state.Steps
 
 	// By wave; 0 where there is one change for the stage.
-	changes   map[int]*plan.Change
-	changeOps map[int]string
-	approved  map[int]string
+	changes  map[int]*plan.Change
+	makers   map[int]maker
+	approved map[int]string
 
 	lane    laneHold
 	synced  map[string]string // by target: the revision its applications were synced to
@@ -32,6 +33,19 @@ type stageRun struct {
 	// unreached is set where the stage was skipped because something that it needs did not succeed; what needs it
 	// is not reached either.
 	unreached bool
+
+	cancel     workflow.CancelFunc // ends the stage's work alone
+	refused    *promo.Error        // why the lane turned the run away
+	superseded bool
+}
+
+// maker is the execution that made a wave's change, and the change as that left it: what others pushed since is
+// merged only if people approved it.
+type maker struct {
+	step      *plan.Step
+	unit      unit
+	operation string
+	left      plan.Change
 }
 
 // key names one execution of a step.
@@ -50,8 +64,8 @@ type part struct {
 func newStageRun(r *promotion, p *plan.Stage, state *promo.Stage) *stageRun {
 	s := &stageRun{
 		r: r, plan: p, state: state, index: map[key]int{},
-		changes: map[int]*plan.Change{}, changeOps: map[int]string{}, approved: map[int]string{},
-		synced: map[string]string{},
+		changes: map[int]*plan.Change{}, makers: map[int]maker{}, approved: map[int]string{},
+		synced: map[string]string{}, cancel: func() {},
 	}
 	for i, st := range state.Steps {
 		s.index[key{st.Path, st.Target, st.Wave}] = i
@@ -60,7 +74,11 @@ func newStageRun(r *promotion, p *plan.Stage, state *promo.Stage) *stageRun {
 		s.announceSteps()
 	}
 	// Room for what is only entered when it runs: entries are pointed at while their steps wait.
-	s.state.Steps = slices.Grow(s.state.Steps, len(plan.Steps(p.RollbackNodes))*(len(p.Targets)+len(p.Waves)+1))
+	room := len(plan.Steps(p.Nodes))
+	for _, st := range plan.Steps(p.RollbackNodes) {
+		room += len(s.units(st, s.whole()))
+	}
+	s.state.Steps = slices.Grow(s.state.Steps, room)
 	return s
 }
 
@@ -88,9 +106,11 @@ func (s *stageRun) parts() []part {
 	if len(s.plan.Waves) <= 1 {
 		return []part{{targets: s.targets(nil)}}
 	}
-	out := make([]part, len(s.plan.Waves))
+	var out []part
 	for i, names := range s.plan.Waves {
-		out[i] = part{wave: i + 1, targets: s.targets(names)}
+		if ts := s.targets(names); len(ts) > 0 { // a wave of targets that were not asked for is none
+			out = append(out, part{wave: i + 1, targets: ts})
+		}
 	}
 	return out
 }
@@ -128,13 +148,18 @@ func (s *stageRun) runWhenReady(ctx workflow.Context) {
 			failed = n
 		}
 	}
-	if (failed != "" && s.plan.When.On == plan.OnSuccess) || (failed == "" && s.plan.When.On == plan.OnFailure) {
+	on := cmp.Or(s.plan.When.On, plan.OnSuccess)
+	if (failed != "" && on == plan.OnSuccess) || (failed == "" && on == plan.OnFailure) {
 		why := "no stage that it needs failed"
 		if failed != "" {
 			why = "stage " + failed + " did not succeed"
 			s.unreached = true
 		}
 		s.skip(why)
+		return
+	}
+	if len(s.plan.Targets) > 0 && len(s.targets(nil)) == 0 {
+		s.skip("none of its targets was asked for")
 		return
 	}
 	s.run(ctx)
@@ -165,9 +190,15 @@ func (s *stageRun) run(ctx workflow.Context) {
 	}
 	s.state.Phase, s.state.StartedAt = promo.PhaseRunning, workflow.Now(ctx)
 	s.r.refresh()
-	err := s.timed(ctx, s.body)
-	if err != nil && !isStopped(err) && ctx.Err() == nil {
-		err = s.compensate(ctx, err)
+	work, cancel := workflow.WithCancel(ctx)
+	defer cancel()
+	s.cancel = cancel
+	err := s.timed(work, s.body)
+	if s.refused != nil {
+		err = s.refused
+	}
+	if err != nil && !isStopped(err) && ctx.Err() == nil && !s.superseded {
+		s.compensate(ctx, err)
 	}
 	s.conclude(detached(ctx), err)
 }
@@ -196,7 +227,7 @@ func (s *stageRun) timed(ctx workflow.Context, fn func(workflow.Context) *promo.
 		}
 	})
 	err := fn(inner)
-	if over {
+	if over && err != nil {
 		return errorf(promo.CodeTimeout, "stage %q was not done within %s", s.plan.Name, plan.Duration(s.plan.Timeout))
 	}
 	return err
@@ -256,7 +287,8 @@ func (s *stageRun) decide(ctx workflow.Context, sets []string, event, step, targ
 // conclude gives the stage its last phase, records what it brought about and gives its lane back.
 func (s *stageRun) conclude(ctx workflow.Context, err *promo.Error) {
 	switch {
-	case s.state.Phase == promo.PhaseSuperseded:
+	case s.superseded:
+		s.state.Phase, s.state.Message = promo.PhaseSuperseded, "superseded by "+s.r.superseded
 	case s.r.end != nil && err != nil:
 		s.state.Phase, s.state.Message = s.r.end.phase, s.r.end.why
 	case isStopped(err):
@@ -273,7 +305,8 @@ func (s *stageRun) conclude(ctx workflow.Context, err *promo.Error) {
 	}
 	s.mark(ctx, err == nil)
 	s.state.FinishedAt = workflow.Now(ctx)
-	s.leaveLane(ctx)
+	s.leave(ctx)
+	s.r.endIfSuperseded()
 	s.r.refresh()
 }
 

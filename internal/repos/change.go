@@ -21,7 +21,7 @@ func (r *Repos) Read(ctx context.Context, project string, req contract.ReadChang
 	if err != nil {
 		return contract.ReadChangeResult{}, err
 	}
-	res := contract.ReadChangeResult{Change: c, State: pr.State, ClosedBy: pr.ClosedBy, Checks: pr.Checks}
+	res := contract.ReadChangeResult{Change: c, State: pr.State, ClosedBy: pr.ClosedBy, Checks: pr.Checks, Conflicts: pr.Conflicts}
 	res.Change.Merged = pr.MergeSHA
 	if pr.HeadSHA == c.Head || pr.HeadSHA == "" {
 		return res, nil
