@@ -10,7 +10,7 @@ import (
 )
 
 // HeaderAs names the demo user that a request of the command line acts as (`--as USER`). It counts in demo mode
-// only.
+// only; beside a token it counts where the token is an admin's, such as the machine's own, who may do all anyway.
 const HeaderAs = "Davit-As"
 
 // Identity is who sends a request. It is in the request's context.
@@ -99,7 +99,11 @@ func (a *Authenticator) identify(ctx context.Context, r *http.Request) (Identity
 		return Identity{}, err
 	}
 	if given {
-		return a.byToken(ctx, dir, HashToken(secret))
+		id, err := a.byToken(ctx, dir, HashToken(secret))
+		if err != nil || r.Header.Get(HeaderAs) == "" {
+			return id, err
+		}
+		return a.insteadOf(id, dir, r)
 	}
 	if a.demo {
 		return a.demoIdentity(dir, r)
@@ -126,6 +130,20 @@ func (a *Authenticator) byToken(ctx context.Context, dir *Directory, hash string
 		t.Project = AllProjects // as the store keeps it
 	}
 	return Identity{Principal: who, Token: &t}, nil
+}
+
+// insteadOf lets the holder of an admin's token act as a demo user. Another token is refused rather than its
+// sender taken for somebody else than was asked for.
+func (a *Authenticator) insteadOf(id Identity, dir *Directory, r *http.Request) (Identity, error) {
+	switch {
+	case !a.demo:
+		return Identity{}, promo.Errorf(promo.CodeAuthentication, "nobody can act as %q here: this server has no demo users", quote(r.Header.Get(HeaderAs))).
+			WithHint("leave --as away: the token says who you are")
+	case id.Token.Role != RoleAdmin || id.Token.Project != AllProjects:
+		return Identity{}, promo.Errorf(promo.CodeAuthentication, "token %q can't act as another user", id.Token.Name).
+			WithHint("leave the token or --as away")
+	}
+	return a.demoIdentity(dir, r)
 }
 
 func (a *Authenticator) demoIdentity(dir *Directory, r *http.Request) (Identity, error) {

@@ -366,3 +366,47 @@ func TestCheckListen(t *testing.T) {
 		}
 	}
 }
+
+// TestActAs: beside a token, --as counts for whoever may do all anyway.
+func TestActAs(t *testing.T) {
+	t.Parallel()
+	adminSecret, adminHash := NewSecret()
+	shopSecret, shopHash := NewSecret()
+	developerSecret, developerHash := NewSecret()
+	tokens := shelf{
+		adminHash:     {Hash: adminHash, Name: "this-machine", User: DemoAdmin, Role: RoleAdmin},
+		shopHash:      {Hash: shopHash, Name: "shop", User: DemoAdmin, Role: RoleAdmin, Project: "shop"},
+		developerHash: {Hash: developerHash, Name: "ci", User: DemoDeveloper, Role: RoleDeveloper},
+	}
+	cases := map[string]struct {
+		reason string
+		demo   bool
+		secret promo.Secret
+		as     string
+		want   string // the user, or a part of the error
+	}{
+		"the machine's":   {"approve --as release-manager, with the token of up.json", true, adminSecret, DemoReleaseManager, DemoReleaseManager},
+		"unknown":         {"no such user", true, adminSecret, "mallory", `there is no demo user "mallory"`},
+		"a developer's":   {"no way up", true, developerSecret, DemoAdmin, `token "ci" can't act as another user`},
+		"of one project":  {"the demo's users have rights everywhere", true, shopSecret, DemoAdmin, `token "shop" can't act as another user`},
+		"wrong token":     {"a token is never passed over", true, "davit_x", DemoDeveloper, "the token is not known"},
+		"no demo":         {"never taken for someone else than was asked for", false, adminSecret, DemoDeveloper, "no demo users"},
+		"no demo, no one": {"without --as the token counts", false, adminSecret, "", DemoAdmin},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAuthenticator(t, Options{Source: DemoDirectory(), Tokens: tokens, Demo: tc.demo})
+			ctx, who, err := a.Authenticate(withHeader(bearer(tc.secret), HeaderAs, tc.as))
+			if err != nil {
+				if promo.CodeOf(err) != promo.CodeAuthentication || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("%s: want %q, got %v", tc.reason, tc.want, err)
+				}
+				return
+			}
+			if id := IdentityFrom(ctx); who.Name != tc.want || (tc.as != "" && id.Token != nil) {
+				t.Errorf("%s: want %s, got %+v", tc.reason, tc.want, id)
+			}
+		})
+	}
+}

@@ -388,3 +388,48 @@ func TestAServerThatIsNoDavit(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+func TestActingAsADemoUser(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		reason string
+		file   string
+		args   []string
+		want   string // user asked for, then token
+	}{
+		"nobody":       {"the machine's own token", "up.json", nil, " Bearer mine"},
+		"up":           {"the machine's token is the admin's and would win", "up.json", []string{"--as", "developer"}, "developer "},
+		"own token":    {"what a person gives is sent: the server says what goes together", "up.json", []string{"--as", "developer", "--token", "t"}, "developer Bearer t"},
+		"after log-in": {"a log-in is a person's own", "login.json", []string{"--as", "developer"}, "developer Bearer mine"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked := make(chan string, 1)
+			srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				asked <- r.Header.Get("Davit-As") + " " + r.Header.Get("Authorization")
+				_, _ = rw.Write([]byte("[]"))
+			}))
+			t.Cleanup(srv.Close)
+			dir := t.TempDir()
+			if err := os.Mkdir(filepath.Join(dir, "davit"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			at, err := json.Marshal(map[string]string{"url": srv.URL, "token": "mine"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "davit", tc.file), at, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var out, errs bytes.Buffer
+			code := cli.Execute(t.Context(), cli.Process{Args: append([]string{"fleet"}, tc.args...), Stdout: &out, Stderr: &errs, ConfigDir: dir})
+			if code != cli.ExitDone {
+				t.Fatalf("exit %d: %s", code, errs.String())
+			}
+			if got := <-asked; got != tc.want {
+				t.Errorf("%s: want %q, got %q", tc.reason, tc.want, got)
+			}
+		})
+	}
+}

@@ -29,6 +29,8 @@ const (
 type access struct {
 	URL   string `json:"url"`
 	Token string `json:"token,omitempty"`
+	// mine marks the `davit up` of this machine.
+	mine bool
 }
 
 // client calls REST.
@@ -45,6 +47,9 @@ func (a *app) client() (*client, error) {
 		found, err := a.findServer()
 		if err != nil {
 			return nil, err
+		}
+		if a.as != "" && found.mine {
+			found.Token = "" // the machine's token is the admin's: it would win over whom --as names
 		}
 		found.Token = orDefault(at.Token, found.Token)
 		at = found
@@ -72,6 +77,7 @@ func (a *app) findServer() (access, error) {
 		for _, file := range []string{a.upFile(), a.loginFile()} {
 			at, err := readAccess(file)
 			if err == nil {
+				at.mine = file == a.upFile()
 				return at, nil
 			}
 			if !errors.Is(err, fs.ErrNotExist) {
