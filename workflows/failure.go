@@ -71,6 +71,7 @@ func (s *stageRun) later(ctx workflow.Context, st *plan.Step, u unit, d time.Dur
 	e.Phase = promo.PhaseRunning
 	s.r.rec.changed()
 	if err := workflow.Sleep(ctx, d); err != nil {
+		e.Phase = promo.PhaseAborted
 		return false, fault(err)
 	}
 	return true, nil
