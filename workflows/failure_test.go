@@ -445,12 +445,14 @@ func TestAbort(t *testing.T) {
 		lane    bool   // it is given back
 		kept    bool   // the change is merged: nothing to close
 	}{
-		"gate":    {stage: gated(plan.ApprovalSpec{}, timeout(9*time.Hour)), waiting: "waiting for 1 approval(s)", lane: true},
-		"timer":   {stage: behind(wait), waiting: "waiting until", lane: true},
-		"lane":    {stage: behind(do("MergePR", "merge")), set: func(w *world) { w.tell = func(contract.LaneMessage) {} }, waiting: "waiting for the lane of prod", lane: true},
-		"hold":    {stage: behind(do("MergePR", "merge")), set: func(w *world) { w.hold = func(int) *promo.Hold { return &promo.Hold{By: "rita"} } }, auto: true, waiting: "held by rita"},
-		"again":   {stage: behind(do("Http", "poll", timeout(9*time.Hour))), set: func(w *world) { w.do["poll"] = pollForever }, waiting: "not yet"},
-		"agent":   {stage: behind(do("Sync", "sync", timeout(9*time.Hour))), set: func(w *world) { w.presence = func(int) contract.PresenceResult { return contract.PresenceResult{Known: true} } }, waiting: "agent-us", lane: true},
+		"gate":  {stage: gated(plan.ApprovalSpec{}, timeout(9*time.Hour)), waiting: "waiting for 1 approval(s)", lane: true},
+		"timer": {stage: behind(wait), waiting: "waiting until", lane: true},
+		"lane":  {stage: behind(do("MergePR", "merge")), set: func(w *world) { w.tell = func(contract.LaneMessage) {} }, waiting: "waiting for the lane of prod", lane: true},
+		"hold":  {stage: behind(do("MergePR", "merge")), set: func(w *world) { w.hold = func(int) *promo.Hold { return &promo.Hold{By: "rita"} } }, auto: true, waiting: "held by rita"},
+		"again": {stage: behind(do("Http", "poll", timeout(9*time.Hour))), set: func(w *world) { w.do["poll"] = pollForever }, waiting: "not yet"},
+		"agent": {stage: behind(do("Sync", "sync", timeout(9*time.Hour))), set: func(w *world) {
+			w.presence = func(int) contract.PresenceResult { return contract.PresenceResult{Known: true} }
+		}, waiting: "agent-us", lane: true},
 		"backoff": {stage: behind(do("Http", "bad", func(s *plan.Step) { s.Retry = &plan.Retry{Attempts: 9, Backoff: 5 * time.Hour} })), set: func(w *world) { w.do["bad"] = boom(promo.CodeNotFound) }, waiting: "trying again in 5h"},
 		"pause": {stage: withStage(waved(plan.ChangesOnce), func(s *plan.Stage) {
 			s.Nodes, s.Prologue, s.PauseBetweenWaves = release(), 2, 5*time.Hour
@@ -463,7 +465,9 @@ func TestAbort(t *testing.T) {
 			if tc.set != nil {
 				tc.set(w)
 			}
-			w.at(2*time.Hour, func() { w.abort("first", contract.AbortMessage{RequestID: "1", By: by("rita"), Reason: "wrong version"}) })
+			w.at(2*time.Hour, func() {
+				w.abort("first", contract.AbortMessage{RequestID: "1", By: by("rita"), Reason: "wrong version"})
+			})
 			w.at(2*time.Hour, func() { w.abort("same", contract.AbortMessage{RequestID: "1", By: by("rita")}) })
 			w.at(2*time.Hour, func() { w.abort("other", contract.AbortMessage{RequestID: "2", By: by("ron")}) })
 			in := input(tc.stage)

@@ -84,7 +84,9 @@ func (l *lane) take(ctx workflow.Context, m contract.LaneMessage) {
 	case contract.LanePass:
 		if l.holds(who) {
 			l.st.Holder = &contract.LaneMember{ID: m.Member, Token: m.MemberToken, Label: m.Label, Since: workflow.Now(ctx), Preempts: true}
-			l.grant(ctx)
+			if l.grant(ctx) {
+				l.places(ctx)
+			}
 		} else {
 			l.queue(ctx, contract.LaneMember{ID: m.Member, Token: m.MemberToken, Label: m.Label, Since: workflow.Now(ctx), Preempts: true})
 		}

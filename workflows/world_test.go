@@ -66,7 +66,10 @@ func newWorld(t *testing.T) *world {
 	}
 	w.env.SetTestTimeout(20 * time.Second)
 	w.env.RegisterWorkflowWithOptions(workflows.Promotion, workflow.RegisterOptions{Name: contract.PromotionWorkflow})
-	w.env.RegisterWorkflowWithOptions(workflows.Lane, workflow.RegisterOptions{Name: contract.LaneWorkflow})
+	w.env.RegisterWorkflowWithOptions(func(ctx workflow.Context, st contract.LaneState) error {
+		w.note("lane-run")
+		return workflows.Lane(ctx, st)
+	}, workflow.RegisterOptions{Name: contract.LaneWorkflow})
 	w.env.RegisterWorkflowWithOptions(workflows.Rollback, workflow.RegisterOptions{Name: contract.RollbackWorkflow})
 	w.register()
 	return w
