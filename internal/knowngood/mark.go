@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/davit-cd/davit/internal/git"
 	"github.com/davit-cd/davit/internal/plan"
@@ -123,6 +124,9 @@ func paths(ctx context.Context, repo *git.Repo, commit string, service plan.Serv
 	}
 	for _, owned := range service.Owned[environment] {
 		names, err := tree.List(owned)
+		for i := range names {
+			names[i] = strings.TrimSuffix(names[i], "/") // List marks directories
+		}
 		if err != nil || !slices.ContainsFunc(names, func(n string) bool { _, ok := targets[n]; return ok }) {
 			names = nil // a file, or a folder without folders of targets: one id stands for all of it
 			if err := hash(ctx, repo, commit, owned, out); err != nil {
