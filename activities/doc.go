@@ -101,6 +101,6 @@ func (s *Server) Register(r contract.Registry) {
 func wired[Req, Resp any](fn func(context.Context, Req) (Resp, error)) func(context.Context, Req) (Resp, error) {
 	return func(ctx context.Context, req Req) (Resp, error) {
 		resp, err := fn(ctx, req)
-		return resp, contract.Wire(err)
+		return resp, contract.WireFrom(ctx, err)
 	}
 }

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -113,7 +112,9 @@ func approvalResult(q *question) plan.Result {
 	for _, d := range q.approvals() {
 		by = append(by, d.User)
 		comment = d.Comment
-		maps.Copy(inputs, d.Inputs) // the last approver's values win
+		for _, name := range workflow.DeterministicKeys(d.Inputs) {
+			inputs[name] = d.Inputs[name] // the last approver's values win
+		}
 	}
 	return plan.Result{
 		Message: "approved by " + strings.Join(by, ", "),

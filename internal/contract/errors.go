@@ -18,20 +18,20 @@ type Fault struct {
 }
 
 // Wire turns an error into Temporal's form at the activity's boundary: its type is the code, which says whether
-// to retry. A cancellation (Temporal's own) passes through untouched.
+// to retry. A cancellation passes through untouched.
 func Wire(err error) error {
-	if err == nil || temporal.IsCanceledError(err) {
+	var known *promo.Error
+	isKnown := errors.As(err, &known)
+	if err == nil || temporal.IsCanceledError(err) || (errors.Is(err, context.Canceled) && !isKnown) {
 		return err
 	}
 	code := promo.CodeOf(err)
-	var known *promo.Error
-	if errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &known) {
+	if errors.Is(err, context.DeadlineExceeded) && !isKnown {
 		code = promo.CodeTimeout
 	}
 	f := Fault{Code: code, Msg: err.Error()}
-	var pe *promo.Error
-	if errors.As(err, &pe) {
-		f.Msg, f.Hint = pe.Msg, pe.Hint
+	if isKnown {
+		f.Msg, f.Hint = known.Msg, known.Hint
 	}
 	o := temporal.ApplicationErrorOptions{NonRetryable: !code.Retryable(), Details: []any{f}}
 	var after interface{ RetryAfter() time.Duration }
@@ -39,6 +39,15 @@ func Wire(err error) error {
 		o.NextRetryDelay = after.RetryAfter()
 	}
 	return temporal.NewApplicationErrorWithOptions(f.Msg, string(code), o)
+}
+
+// WireFrom is Wire for an activity that was given ctx: once that is cancelled, whatever the work says is the
+// cancellation, under any name.
+func WireFrom(ctx context.Context, err error) error {
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	return Wire(err)
 }
 
 // Unwire turns what an activity or child workflow call returned back into the domain's error. It returns nil for

@@ -14,6 +14,7 @@ func Decode[T any](raw json.RawMessage) (T, error) {
 	if len(raw) == 0 {
 		return v, nil
 	}
+	//workflowcheck:ignore // encoding/json reads the same from the same bytes; only its caches look otherwise
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return v, promo.Errorf(promo.CodeConfiguration, "spec: %w", err)
 	}
@@ -22,6 +23,7 @@ func Decode[T any](raw json.RawMessage) (T, error) {
 
 // Encode writes outputs; what it is given is made of plain data and can always be written.
 func Encode(v any) json.RawMessage {
+	//workflowcheck:ignore // encoding/json sorts the keys of maps; only its caches look otherwise
 	b, err := json.Marshal(v)
 	if err != nil {
 		return json.RawMessage(fmt.Sprintf(`{"error":%q}`, err.Error()))

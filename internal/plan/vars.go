@@ -45,6 +45,7 @@ func (p *Plan) Vars(run RunInfo, state []promo.Stage, at Place) (json.RawMessage
 	if at.Target != nil {
 		vars["target"] = at.Target
 	}
+	//workflowcheck:ignore // encoding/json sorts the keys of maps; only its caches look otherwise
 	b, err := json.Marshal(vars)
 	if err != nil {
 		return nil, fmt.Errorf("variables of stage %q: %w", at.Stage.Name, err)
@@ -55,39 +56,29 @@ func (p *Plan) Vars(run RunInfo, state []promo.Stage, at Place) (json.RawMessage
 // outputs picks, for each step name, the execution nearest to the place: same target, then same wave, then the
 // one of the whole stage, then any. Executions of several targets are all under "targets".
 func outputs(steps []promo.Step, at Place, same bool) map[string]any {
-	type best struct {
-		rank    int
-		out     json.RawMessage
-		targets map[string]json.RawMessage
-	}
-	found := map[string]*best{}
+	out := map[string]any{}
+	ranks := map[string]int{}
 	for i := range steps {
 		st := &steps[i]
-		b := found[st.Name]
-		if b == nil {
-			b = &best{rank: -1, targets: map[string]json.RawMessage{}}
-			found[st.Name] = b
+		m, known := out[st.Name].(map[string]any)
+		if !known {
+			m = map[string]any{}
+			out[st.Name], ranks[st.Name] = m, -1
 		}
 		if len(st.Outputs) == 0 {
 			continue
 		}
 		if st.Target != "" {
-			b.targets[st.Target] = st.Outputs
+			targets, _ := m["targets"].(map[string]json.RawMessage)
+			if targets == nil {
+				targets = map[string]json.RawMessage{}
+				m["targets"] = targets
+			}
+			targets[st.Target] = st.Outputs
 		}
-		if r := nearness(st, at, same); r > b.rank {
-			b.rank, b.out = r, st.Outputs
+		if r := nearness(st, at, same); r > ranks[st.Name] {
+			ranks[st.Name], m["outputs"] = r, st.Outputs
 		}
-	}
-	out := make(map[string]any, len(found))
-	for name, b := range found {
-		m := map[string]any{}
-		if b.out != nil {
-			m["outputs"] = b.out
-		}
-		if len(b.targets) > 0 {
-			m["targets"] = b.targets
-		}
-		out[name] = m
 	}
 	return out
 }
