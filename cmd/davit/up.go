@@ -15,7 +15,8 @@ func up(stderr io.Writer, v api.Version) func(context.Context, cli.UpOptions) er
 	return func(ctx context.Context, o cli.UpOptions) error {
 		log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		a, err := app.New(ctx, app.Options{
-			Listen: o.Listen, AgentListen: o.AgentListen, DataDir: o.DataDir, Demo: o.Demo, Version: v, Log: log,
+			Listen: o.Listen, AgentListen: o.AgentListen, DataDir: o.DataDir, Demo: o.Demo, Version: v,
+			Users: o.Users, TLSCert: o.TLSCert, TLSKey: o.TLSKey, URL: o.URL, Log: log,
 		})
 		if err != nil {
 			return err

@@ -48,7 +48,12 @@ type Options struct {
 	// Demo loads the quickstart example and runs a first promotion.
 	Demo bool
 	// Users is a users file; without one the demo users are let in, on loopback only.
-	Users   string
+	Users string
+	// TLSCert and TLSKey are PEM files; needed where others than this machine can reach Listen or AgentListen.
+	TLSCert string
+	TLSKey  string
+	// URL is where people find the server, where that isn't Listen: behind a proxy, for instance.
+	URL     string
 	Version api.Version
 	Log     *slog.Logger
 }
@@ -56,7 +61,9 @@ type Options struct {
 // App is a running Davit.
 type App struct {
 	o     Options
-	url   string
+	url   string // where people find the server
+	self  string // where it finds itself
+	tls   *certificate
 	token promo.Secret
 	undo  []func() // in reverse order of making
 
@@ -75,6 +82,7 @@ type App struct {
 	gateway   *gateway.Gateway
 	sandboxes *sandboxes
 	auth      *auth.Authenticator
+	authz     *auth.Authorizer
 	worker    worker.Worker
 	metrics   *prometheus.Registry
 	server    *http.Server
@@ -96,12 +104,14 @@ func New(ctx context.Context, o Options) (a *App, err error) {
 		name string
 		open func(context.Context) error
 	}{
+		{"TLS", a.openTLS},
 		{"data directory", a.openData},
 		{"listeners", a.listen},
 		{"store", a.openStore},
 		{"workflow engine", a.openTemporal},
 		{"local forge", a.openForge},
 		{"engine", a.openEngine},
+		{"users", a.openPeople},
 		{"gateway", a.openGateway},
 		{"worker", a.openWorker},
 		{"sandbox clusters", a.openSandboxes},
@@ -138,11 +148,6 @@ func (a *App) Stop() {
 }
 
 func (a *App) openData(context.Context) error {
-	if a.o.Users == "" {
-		if err := auth.CheckListen(a.o.Listen); err != nil {
-			return err
-		}
-	}
 	if err := os.MkdirAll(a.o.DataDir, 0o700); err != nil {
 		return promo.Errorf(promo.CodeConfiguration, "directory %q can't be made: %w", a.o.DataDir, err)
 	}
@@ -173,8 +178,7 @@ func (a *App) listen(ctx context.Context) error {
 			WithHint("choose another with --agent-listen")
 	}
 	a.onStop(func() { _ = a.agents.Close() })
-	a.url = "http://" + a.listener.Addr().String()
-	return nil
+	return a.addresses()
 }
 
 func (a *App) openStore(ctx context.Context) error {
@@ -226,7 +230,7 @@ func (a *App) openForge(ctx context.Context) error {
 		return err
 	}
 	a.onStop(a.forge.Stop)
-	a.mirrors, err = git.NewMirrors(a.path("mirrors"), git.Options{Logger: a.o.Log})
+	a.mirrors, err = git.NewMirrors(a.path("mirrors"), git.Options{Logger: a.o.Log, HTTP: a.gitClient()})
 	if err != nil {
 		return err
 	}

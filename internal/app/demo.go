@@ -33,8 +33,10 @@ func (a *App) info() Info {
 		"  agents       " + a.agents.Addr().String(),
 		"  data         " + a.o.DataDir,
 	}
-	if a.o.Users == "" {
+	if a.auth.Demo() {
 		lines = append(lines, "  users        DEMO USERS, no passwords: developer, release-manager, admin (--as USER)")
+	} else {
+		lines = append(lines, "  users        of "+a.o.Users+": sign in with a token, davit login "+a.url)
 	}
 	return Info{URL: a.url, Token: a.token, Lines: lines}
 }
@@ -59,7 +61,7 @@ func (a *App) demo(ctx context.Context) error {
 	if done != "" {
 		return nil
 	}
-	admin, _ := auth.DemoDirectory().User(auth.DemoAdmin)
+	ctx, admin := asDemo(ctx)
 	developer, _ := auth.DemoDirectory().User(auth.DemoDeveloper)
 	for _, step := range []func() error{
 		func() error { return a.seedRepository(ctx, admin) },
@@ -107,6 +109,7 @@ func (a *App) quickstart(folder string) ([]api.File, error) {
 		if err != nil {
 			return err
 		}
+		b = bytes.ReplaceAll(b, []byte(demoURL+"/sandbox/"), []byte(a.self+"/sandbox/"))
 		b = bytes.ReplaceAll(b, []byte(demoURL), []byte(a.url))
 		files = append(files, api.File{Path: strings.TrimPrefix(p, root+"/"), Content: string(b)})
 		return nil

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/subtle"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -13,10 +12,8 @@ import (
 	"time"
 
 	"github.com/davit-cd/davit/internal/api"
-	"github.com/davit-cd/davit/internal/auth"
 	"github.com/davit-cd/davit/internal/catalog"
 	"github.com/davit-cd/davit/internal/contract"
-	"github.com/davit-cd/davit/internal/forge/local"
 	"github.com/davit-cd/davit/internal/gateway"
 	"github.com/davit-cd/davit/internal/gitops/sandbox"
 	"github.com/davit-cd/davit/internal/plan"
@@ -159,73 +156,6 @@ type blobs struct{ store *sqlite.Store }
 
 func (b blobs) Put(ctx context.Context, mediaType string, data []byte) (string, error) {
 	return b.store.PutBlob(ctx, mediaType, data)
-}
-
-// tokens finds tokens that were made at run time.
-type tokens struct{ store *sqlite.Store }
-
-func (t tokens) TokenByHash(ctx context.Context, hash string) (auth.Token, error) {
-	k, err := t.store.TokenByHash(ctx, hash)
-	if err != nil {
-		return auth.Token{}, err
-	}
-	project := k.Project
-	if project == "" {
-		project = auth.AllProjects
-	}
-	return auth.Token{Hash: k.Hash, Name: k.Name, User: k.Principal, Role: k.Role, Project: project, Expires: k.ExpiresAt}, nil
-}
-
-// cliToken is the name of the token that `davit up` makes anew at each start.
-const cliToken = "this-machine"
-
-func ownToken(hash string) store.Token {
-	return store.Token{Hash: hash, Name: cliToken, Principal: auth.DemoAdmin, Role: auth.RoleAdmin, CreatedAt: time.Now().UTC()}
-}
-
-// owners says who started a run: developers may retry and abort their own.
-type owners struct{ store *sqlite.Store }
-
-func (o owners) Owner(ctx context.Context, on auth.Resource) (string, error) {
-	if on.Kind != "promotion" {
-		return "", nil
-	}
-	p, err := o.store.Promotion(ctx, on.Project+"/"+on.Name)
-	if promo.CodeOf(err) == promo.CodeNotFound && err != nil {
-		return "", nil
-	}
-	return p.TriggeredBy, err
-}
-
-// directory is who there is: the users file, or the demo's users.
-func (a *App) directory() (auth.DirectorySource, bool, error) {
-	if a.o.Users == "" {
-		return auth.DemoDirectory(), true, nil
-	}
-	d, err := auth.ReadUsers(a.o.Users)
-	return d, false, err
-}
-
-// forgeAccess says what somebody may do with the local forge's repositories. The demo's people read without a
-// password and push as themselves; Davit itself has a secret.
-func (a *App) forgeAccess(own promo.Secret) func(context.Context, string, string) (local.Access, error) {
-	return func(ctx context.Context, user, password string) (local.Access, error) {
-		if user == forgeUser {
-			if subtle.ConstantTimeCompare([]byte(password), []byte(own.Reveal())) != 1 {
-				return local.Access{}, promo.Errorf(promo.CodeAuthentication, "wrong password of user %q", user)
-			}
-			return local.Access{User: promo.Principal{Name: forgeUser, Email: "davit@example.com"}, Read: true, Push: true}, nil
-		}
-		if a.o.Users != "" {
-			k, err := a.store.TokenByHash(ctx, auth.HashToken(promo.Secret(password)))
-			if err != nil {
-				return local.Access{}, promo.Errorf(promo.CodeAuthentication, "a token is needed as the password")
-			}
-			return local.Access{User: promo.Principal{Name: k.Principal}, Read: true, Push: k.Role != auth.RoleViewer}, nil
-		}
-		who, known := auth.DemoDirectory().User(user)
-		return local.Access{User: who, Read: true, Push: known}, nil
-	}
 }
 
 // repoSource gives sandbox clusters the commits of the local forge's repositories, whatever host their URLs name.

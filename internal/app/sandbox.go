@@ -137,7 +137,7 @@ func (s *sandboxes) bring(ctx context.Context, name string) error {
 		return err
 	}
 	ag, err := agent.New(agent.Options{
-		Name: name, Server: s.a.agents.Addr().String(), Token: token, CredentialFile: s.a.path("sandbox", "agents", name),
+		Name: name, Server: s.a.sandboxServer(), TLS: s.a.sandboxTLS(), Token: token, CredentialFile: s.a.path("sandbox", "agents", name),
 		Engine: cluster, Types: steps.Builtin(), Version: s.a.o.Version.Version, Logger: quiet(s.a.o.Log),
 	})
 	if err != nil {

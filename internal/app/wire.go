@@ -2,9 +2,11 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -44,7 +46,7 @@ func searchAttributes() temporal.SearchAttributes {
 func (a *App) newEngine(own git.Auth) *engine.Engine {
 	r := &repos.Repos{
 		Definitions: a.catalog, Mirrors: a.mirrors,
-		Local: repos.Local{Forge: a.forge, URL: a.url + "/git", Auth: own},
+		Local: repos.Local{Forge: a.forge, URL: a.self + "/git", Auth: own},
 	}
 	e := &engine.Engine{
 		Temporal: a.client, Store: a.store, Catalog: a.catalog, Lang: a.lang, Repos: r, Types: steps.Builtin(),
@@ -100,13 +102,25 @@ func (a *App) openGateway(ctx context.Context) error {
 	}
 	a.gateway, err = gateway.New(gateway.Options{
 		Upstream: a.client.WorkflowService(), Namespace: contract.Namespace, Key: key,
-		Agents: a.registry, Fleet: a.fleet.view, Comparer: comparer{a.engine.Repos}, Logger: a.o.Log,
+		Agents: a.registry, Fleet: a.fleet.view, Comparer: comparer{a.engine.Repos}, Logger: a.o.Log, TLS: a.agentTLS(),
 	})
 	return err
 }
 
+// outboundClient is how pipelines reach the world, and this server's sandbox metrics.
+func (a *App) outboundClient() (*http.Client, error) {
+	client, err := outbound.New(outbound.Options{Allow: []string{strings.TrimPrefix(strings.TrimPrefix(a.self, "http://"), "https://")}})
+	if err != nil {
+		return nil, err
+	}
+	if t, ok := client.Transport.(*http.Transport); ok && a.tls != nil {
+		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: a.tls.trust}
+	}
+	return client, nil
+}
+
 func (a *App) openWorker(context.Context) error {
-	client, err := outbound.New(outbound.Options{Allow: []string{a.listener.Addr().String()}})
+	client, err := a.outboundClient()
 	if err != nil {
 		return err
 	}
@@ -144,27 +158,8 @@ func (a *App) openSandboxes(ctx context.Context) error {
 }
 
 func (a *App) openWeb(ctx context.Context) error {
-	directory, demo, err := a.directory()
-	if err != nil {
-		return err
-	}
-	key, err := a.store.ServerKey(ctx, "session")
-	if err != nil {
-		return err
-	}
-	a.auth, err = auth.NewAuthenticator(auth.Options{Source: directory, Tokens: tokens{a.store}, Key: key, Demo: demo, Now: time.Now})
-	if err != nil {
-		return err
-	}
-	authz, err := auth.NewAuthorizer(ctx, directory, owners{a.store})
-	if err != nil {
-		return err
-	}
-	if err := a.ownToken(ctx, demo); err != nil {
-		return err
-	}
 	o := web.Options{
-		Auth: a.auth, Authz: authz, Sessions: a.auth, Ready: a.ready.check, Version: a.o.Version, Log: a.o.Log, Now: time.Now,
+		Auth: a.auth, Authz: a.authz, Sessions: a.auth, Ready: a.ready.check, Version: a.o.Version, Log: a.o.Log, Now: time.Now,
 		Metrics: promhttp.HandlerFor(a.metrics, promhttp.HandlerOpts{}), Schema: a.lang.Schema(),
 		Services: web.Services{
 			Promotions: engine.Promotions{Engine: a.engine}, Runs: engine.Runs{Engine: a.engine}, Definitions: engine.Definitions{Engine: a.engine},
@@ -174,7 +169,7 @@ func (a *App) openWeb(ctx context.Context) error {
 			Records: engine.Records{Engine: a.engine}, Changes: a.store,
 		},
 	}
-	if demo {
+	if a.auth.Demo() {
 		o.Demo, o.Hosts = a.auth, auth.DemoHosts()
 		o.DemoUsers = []string{auth.DemoDeveloper, auth.DemoReleaseManager, auth.DemoAdmin}
 	}
@@ -184,24 +179,13 @@ func (a *App) openWeb(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
-	mux.Handle("/git/", a.forge.Handler())
+	mux.Handle("/git/", auth.Guard(o.Hosts, a.forge.Handler())) // a foreign page must not read repositories through a browser
 	mux.Handle("/sandbox/prometheus/", http.StripPrefix("/sandbox/prometheus", a.sandboxes.prometheus()))
 	a.server = &http.Server{
 		Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, // slow clients must not hold connections
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
 	return nil
-}
-
-// ownToken makes the token by which the command line of this machine is admin.
-func (a *App) ownToken(ctx context.Context, demo bool) error { //nolint:revive // demo is a fact about the server
-	if !demo {
-		return nil
-	}
-	secret, hash := auth.NewSecret()
-	_ = a.store.DeleteToken(ctx, auth.DemoAdmin, cliToken)
-	a.token = secret
-	return a.store.CreateToken(ctx, ownToken(hash))
 }
 
 // Run serves until ctx ends or a part fails. ready is called once everything answers.
@@ -218,10 +202,11 @@ func (a *App) Run(ctx context.Context, ready func(Info) error) error {
 		}()
 	}
 	serve("web", func() error {
-		if err := a.server.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
-			return err
+		err := a.serveWeb()
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
 		}
-		return nil
+		return err
 	})
 	serve("gateway", func() error { return a.gateway.Serve(a.agents) })
 	if err := a.worker.Start(); err != nil {
@@ -249,6 +234,14 @@ func (a *App) Run(ctx context.Context, ready func(Info) error) error {
 	case <-a.temporal.Failed():
 		return inPart("workflow engine", a.temporal.Err())
 	}
+}
+
+func (a *App) serveWeb() error {
+	if a.tls == nil {
+		return a.server.Serve(a.listener)
+	}
+	a.server.TLSConfig = a.tls.config
+	return a.server.ServeTLS(a.listener, "", "") // the configuration has the certificate
 }
 
 // shutdown stops what serves, in the order in which each still needs the next.

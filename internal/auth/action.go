@@ -1,5 +1,10 @@
 package auth
 
+import (
+	"slices"
+	"strings"
+)
+
 // Action is a permission: "<noun>:<verb>". policies/access says which role has which.
 type Action = string
 
@@ -18,6 +23,9 @@ const (
 	DefinitionDelete Action = "definition:delete"
 	// ConnectorAdmin is needed to apply a Repository or Connector: their hosts are allowed outbound thereby.
 	ConnectorAdmin Action = "connector:admin"
+	// AccessAdmin is needed to apply or delete a Role or RoleBinding: otherwise whoever may apply could give
+	// themselves every permission.
+	AccessAdmin Action = "access:admin"
 
 	EnvironmentRead Action = "environment:read"
 	EnvironmentHold Action = "environment:hold"
@@ -29,6 +37,9 @@ const (
 
 	FleetRead Action = "fleet:read"
 	FleetSync Action = "fleet:sync" // a sync outside any promotion
+
+	SandboxRead  Action = "sandbox:read"
+	SandboxAdmin Action = "sandbox:admin" // applications of a sandbox cluster, and its live objects
 
 	PullRequestRead   Action = "pullrequest:read"
 	PullRequestOpen   Action = "pullrequest:open"
@@ -53,15 +64,26 @@ func Actions() []Action {
 	return []Action{
 		AccountRead,
 		PromotionRead, PromotionRun, PromotionRetry, PromotionDecide, PromotionAbort,
-		DefinitionRead, DefinitionApply, DefinitionDelete, ConnectorAdmin,
+		DefinitionRead, DefinitionApply, DefinitionDelete, ConnectorAdmin, AccessAdmin,
 		EnvironmentRead, EnvironmentHold, EnvironmentPin,
 		RollbackRead, RollbackRun, RollbackBreakGlass,
 		FleetRead, FleetSync,
+		SandboxRead, SandboxAdmin,
 		PullRequestRead, PullRequestOpen, PullRequestReview, PullRequestMerge, PullRequestBypass,
 		RepositoryRead, RepositoryWrite,
 		PolicyEvaluate, DecisionRead,
 		AgentRead, AgentAdmin, TokenAdmin, AuditRead,
 	}
+}
+
+// KnownPermission reports whether a permission of a declared role names an action, or some by "*" on one side of
+// the colon or alone.
+func KnownPermission(permission string) bool {
+	noun, verb, _ := strings.Cut(permission, ":")
+	return permission == "*" || slices.ContainsFunc(Actions(), func(a Action) bool {
+		n, v, _ := strings.Cut(a, ":")
+		return (noun == "*" || noun == n) && (verb == "*" || verb == v)
+	})
 }
 
 // The roles that ship. What they may is said in policies/access/roles.rego.

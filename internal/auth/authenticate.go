@@ -116,6 +116,23 @@ func (a *Authenticator) identify(ctx context.Context, r *http.Request) (Identity
 	return a.byToken(ctx, dir, s.Token)
 }
 
+// Token says whose a token's secret is, for callers that don't come by this package's door: git, for example. The
+// returned context carries the Identity. Errors are promo.CodeAuthentication.
+func (a *Authenticator) Token(ctx context.Context, secret promo.Secret) (context.Context, promo.Principal, error) {
+	dir, err := a.source.Directory(ctx)
+	if err != nil {
+		return ctx, promo.Principal{}, err
+	}
+	if secret == "" || len(secret) > maxCredential {
+		return ctx, promo.Principal{}, unknownToken()
+	}
+	id, err := a.byToken(ctx, dir, HashToken(secret))
+	if err != nil {
+		return ctx, promo.Principal{}, err
+	}
+	return WithIdentity(ctx, id), id.Principal, nil
+}
+
 // byToken makes the identity of a token's user. Groups come from the directory: a token can't bring its own.
 func (a *Authenticator) byToken(ctx context.Context, dir *Directory, hash string) (Identity, error) {
 	t, err := a.find(ctx, dir, hash)
@@ -126,7 +143,7 @@ func (a *Authenticator) byToken(ctx context.Context, dir *Directory, hash string
 	if !ok {
 		who = promo.Principal{Name: t.User} // a machine: a name, no groups
 	}
-	if t.Project == "" {
+	if t.Project == "" && t.Role != "" {
 		t.Project = AllProjects // as the store keeps it
 	}
 	return Identity{Principal: who, Token: &t}, nil

@@ -140,10 +140,10 @@ func TestNewSecret(t *testing.T) {
 	t.Parallel()
 	one, hash := NewSecret()
 	two, _ := NewSecret()
-	if one == two || !strings.HasPrefix(one.Reveal(), tokenPrefix) || len(one) < 40 || hash != HashToken(one) || !validHash(hash) {
+	if one == two || !strings.HasPrefix(one.Reveal(), TokenPrefix) || len(one) < 40 || hash != HashToken(one) || !validHash(hash) {
 		t.Errorf("got %q, %q", one.Reveal(), hash)
 	}
-	if strings.Contains(one.String(), tokenPrefix) {
+	if strings.Contains(one.String(), TokenPrefix) {
 		t.Error("a secret prints itself")
 	}
 }

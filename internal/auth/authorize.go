@@ -103,10 +103,10 @@ func (a *Authorizer) Authorize(ctx context.Context, who promo.Principal, action 
 }
 
 // input gives the document of policies/access as the maps and lists that OPA takes without a detour over JSON
-// text, because this runs at every request. A token has its own role, not those of its user.
+// text, because this runs at every request. A token that has a role has that one, not those of its user.
 func input(ctx context.Context, dir *Directory, who promo.Principal, action Action, on Resource) map[string]any {
 	bound := dir.bindingsOf(who)
-	if t := IdentityFrom(ctx).Token; t != nil {
+	if t := IdentityFrom(ctx).Token; t != nil && t.Role != "" {
 		bound = []Binding{{Role: t.Role, Project: t.Project, Users: []string{who.Name}, Groups: []string{}}}
 	}
 	bindings := make([]any, len(bound))

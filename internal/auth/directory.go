@@ -29,7 +29,7 @@ type Role struct {
 }
 
 // Token is a bearer token. Hash is the hex SHA-256 of its secret, which nobody keeps. It acts as its user, but
-// has one role in one project only, whatever the user has.
+// has one role in one project only, whatever the user has; without a Role it may all that its user may.
 type Token struct {
 	Hash    string
 	Name    string
@@ -74,6 +74,16 @@ func NewDirectory(users []promo.Principal, bindings []Binding, roles map[string]
 		}
 	}
 	return d
+}
+
+// With returns a directory that has more bindings and declared roles; d stays as it is.
+func (d *Directory) With(bindings []Binding, roles map[string]Role) *Directory {
+	all := maps.Clone(d.roles)
+	if all == nil {
+		all = map[string]Role{}
+	}
+	maps.Copy(all, roles)
+	return NewDirectory(slices.Collect(maps.Values(d.users)), slices.Concat(d.bindings, bindings), all, d.tokens)
 }
 
 // Directory returns d itself.

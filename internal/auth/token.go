@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// tokenPrefix lets people and secret scanners recognise a token.
-	tokenPrefix = "davit_"
+	// TokenPrefix lets people and secret scanners recognise a token.
+	TokenPrefix = "davit_"
 	// tokenBytes of randomness can't be guessed, so that lookups need no limit of their own.
 	tokenBytes = 32
 	// maxCredential bounds what is hashed at the request of someone unknown.
@@ -31,7 +31,7 @@ type TokenSource interface {
 func NewSecret() (secret promo.Secret, hash string) {
 	raw := make([]byte, tokenBytes)
 	_, _ = rand.Read(raw) // never fails: crypto/rand ends the process rather than give less
-	s := tokenPrefix + base64.RawURLEncoding.EncodeToString(raw)
+	s := TokenPrefix + base64.RawURLEncoding.EncodeToString(raw)
 	return promo.Secret(s), HashToken(promo.Secret(s))
 }
 

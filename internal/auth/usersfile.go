@@ -30,6 +30,7 @@ const maxUsersFile = 4 << 20
 //	groups:
 //	  release-managers: {"*": [approver]}   # roles of everyone in the group
 //	tokens:
+//	  - {name: laptop, user: dave, sha256: 60a3…, expires: 2027-01-01T00:00:00Z}    # all that dave may
 //	  - {name: ci, user: dave, sha256: 9f86…, role: developer, project: shop, expires: 2027-01-01T00:00:00Z}
 type usersFile struct {
 	Users  []userEntry                    `yaml:"users"`
@@ -203,14 +204,24 @@ func (c *usersCheck) tokens(f usersFile) {
 			c.addf(at("sha256"), "token %q: another token has the same hash", t.Name)
 		}
 		hashes[t.SHA256] = true
+		if t.Role == "" && t.Project == "" {
+			if t.Expires.IsZero() {
+				c.neverExpires(t, at("expires"))
+			}
+			continue // everything that its user may
+		}
 		c.role(t.Role, at("role"))
 		if !validProject(t.Project) {
 			c.addf(at("project"), "token %q: project %q: a project's name, or %q for all", t.Name, t.Project, AllProjects)
 		}
 		if t.Expires.IsZero() {
-			c.addf(at("expires"), "token %q never expires: give it a time, as in 2027-01-01T00:00:00Z", t.Name)
+			c.neverExpires(t, at("expires"))
 		}
 	}
+}
+
+func (c *usersCheck) neverExpires(t tokenEntry, at []any) {
+	c.addf(at, "token %q never expires: give it a time, as in 2027-01-01T00:00:00Z", t.Name)
 }
 
 // place follows path as far as it goes and returns that node's position.

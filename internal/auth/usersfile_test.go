@@ -118,3 +118,65 @@ func FuzzParseUsers(f *testing.F) {
 		}
 	})
 }
+
+// TestSampleUsers: the sample in examples is one that can be used.
+func TestSampleUsers(t *testing.T) {
+	t.Parallel()
+	dir, err := ReadUsers("../../examples/users.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAuthorizer(t, dir, nil)
+	for _, tc := range []struct {
+		user, action, project string
+		may                   bool
+	}{
+		{"dana", PromotionRun, "default", true},
+		{"dana", PromotionDecide, "default", false},
+		{"riley", PromotionDecide, "default", true},
+		{"alex", TokenAdmin, "", true},
+		{"ci", PromotionRun, "default", false}, // by its token only
+	} {
+		who, ok := dir.User(tc.user)
+		if !ok {
+			t.Fatalf("no user %s", tc.user)
+		}
+		if err := a.Authorize(t.Context(), who, tc.action, Resource{Kind: "x", Project: tc.project}); (err == nil) != tc.may {
+			t.Errorf("%s %s: %v", tc.user, tc.action, err)
+		}
+	}
+}
+
+// TestTokenWithoutRole: a person's token may all that the person may, bindings applied later included.
+func TestTokenWithoutRole(t *testing.T) {
+	t.Parallel()
+	secret, hash := NewSecret()
+	dir := NewDirectory([]promo.Principal{{Name: "kim"}}, nil, nil, []Token{{Hash: hash, Name: "laptop", User: "kim"}})
+	ctx, who, err := newAuthenticator(t, Options{Source: dir}).Token(t.Context(), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := Resource{Kind: "promotion", Project: "shop"}
+	if err := newAuthorizer(t, dir, nil).Authorize(ctx, who, PromotionRun, on); promo.CodeOf(err) != promo.CodeAuthorization {
+		t.Errorf("without a binding: %v", err)
+	}
+	more := dir.With([]Binding{{Role: "shop/runner", Project: "shop", Users: []string{"kim"}}}, map[string]Role{"shop/runner": {Actions: []Action{PromotionRun}}})
+	if err := newAuthorizer(t, more, nil).Authorize(ctx, who, PromotionRun, on); err != nil {
+		t.Errorf("with a binding: %v", err)
+	}
+	if err := newAuthorizer(t, dir, nil).Authorize(ctx, who, PromotionRun, on); promo.CodeOf(err) != promo.CodeAuthorization {
+		t.Errorf("the directory it was made of changed: %v", err)
+	}
+}
+
+func TestKnownPermission(t *testing.T) {
+	t.Parallel()
+	for permission, want := range map[string]bool{
+		"promotion:run": true, "promotion:*": true, "*:read": true, "*": true, "*:*": true,
+		"promotion:rnu": false, "promotio:*": false, "promotion": false, "": false, "*:raed": false,
+	} {
+		if got := KnownPermission(permission); got != want {
+			t.Errorf("%q: %v", permission, got)
+		}
+	}
+}

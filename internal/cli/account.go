@@ -96,7 +96,7 @@ func (a *app) tokenCommand() *cobra.Command {
 		},
 	}
 	a.outputFlag(list)
-	cmd.AddCommand(create, list, a.revokeCommand("token", "tokens"))
+	cmd.AddCommand(create, list, a.revokeCommand("token", "tokens"), a.tokenHashCommand())
 	return cmd
 }
 

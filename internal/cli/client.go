@@ -78,6 +78,9 @@ func (a *app) findServer() (access, error) {
 			at, err := readAccess(file)
 			if err == nil {
 				at.mine = file == a.upFile()
+				if saved, err := readAccess(a.loginFile()); err == nil && at.Token == "" && saved.URL == at.URL {
+					at.Token, at.mine = saved.Token, false // a server with real users leaves no token
+				}
 				return at, nil
 			}
 			if !errors.Is(err, fs.ErrNotExist) {

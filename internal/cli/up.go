@@ -17,6 +17,10 @@ type UpOptions struct {
 	AgentListen string
 	DataDir     string
 	Demo        bool
+	// Users is a users file; "" lets the demo's users in.
+	Users string
+	// TLSCert and TLSKey are PEM files; URL is where people find the server.
+	TLSCert, TLSKey, URL string
 	// Ready is to be called once, when the server answers. It leaves the way in for the other commands of this
 	// machine and prints what is where.
 	Ready func(UpInfo) error
@@ -34,10 +38,11 @@ type UpInfo struct {
 func (a *app) upCommand() *cobra.Command {
 	o := UpOptions{}
 	cmd := &cobra.Command{
-		Use:     "up",
-		Short:   "Run everything on this machine in one process",
-		Example: "  davit up --demo\n  davit up --listen 127.0.0.1:9090 --data-dir ./data",
-		Args:    usage(cobra.NoArgs),
+		Use:   "up",
+		Short: "Run everything on this machine in one process",
+		Example: "  davit up --demo\n  davit up --listen 127.0.0.1:9090 --data-dir ./data\n" +
+			"  davit up --users users.yaml --listen 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem --url https://davit.example.com:8443",
+		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.Up == nil {
 				return promo.Errorf(promo.CodeConfiguration, "this binary has no server")
@@ -66,6 +71,10 @@ func (a *app) upCommand() *cobra.Command {
 	f.StringVar(&o.AgentListen, "agent-listen", "127.0.0.1:0", "address of the gateway that agents knock at")
 	f.StringVar(&o.DataDir, "data-dir", a.defaultDataDir(), "where everything is kept")
 	f.BoolVar(&o.Demo, "demo", false, "load the quickstart example and run a first promotion")
+	f.StringVar(&o.Users, "users", "", "users file; without one everybody on this machine is a demo user")
+	f.StringVar(&o.TLSCert, "tls-cert", "", "certificate in PEM; needed where others can reach the server")
+	f.StringVar(&o.TLSKey, "tls-key", "", "key of the certificate in PEM")
+	f.StringVar(&o.URL, "url", "", "where people find the server, if that is not --listen")
 	return cmd
 }
 

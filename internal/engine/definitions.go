@@ -41,6 +41,9 @@ func (d Definitions) Apply(ctx context.Context, who promo.Principal, req api.App
 		return api.ApplyResult{}, err
 	}
 	defs, changes := changed(req.Project, files, modules, v)
+	if err := d.mayApply(ctx, who, defs); err != nil {
+		return api.ApplyResult{}, err
+	}
 	res := api.ApplyResult{Changes: changes, Warnings: append(warnings, more...)}
 	if req.DryRun || len(defs) == 0 {
 		return res, nil
@@ -98,6 +101,8 @@ func (d Definitions) checkApplied(ctx context.Context, who promo.Principal, proj
 					_, err = policy.CompileSet(ctx, sets[0])
 				}
 				problems = append(problems, err)
+			case *spec.RoleSpec:
+				problems = append(problems, checkRole(doc, s))
 			case *spec.EnvironmentSpec:
 				w, err := d.checkAgents(ctx, doc, s)
 				warnings = append(warnings, w...)
@@ -221,6 +226,9 @@ func (d Definitions) Delete(ctx context.Context, who promo.Principal, ref api.De
 	}
 	def, err := d.Get(ctx, who, ref)
 	if err != nil {
+		return err
+	}
+	if err := d.mayTouch(ctx, who, def.Kind, def.Project, def.Name); err != nil {
 		return err
 	}
 	if doc, ok := v.Defs.Document(def.Kind, def.Project, def.Name); ok {

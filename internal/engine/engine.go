@@ -2,8 +2,8 @@
 // workflows, starts rollbacks, and answers pages and REST from the store. Each exported type with methods is one
 // service of package web.
 //
-// Whether somebody may do a thing was decided before (package auth, at the one door); what the engine still checks
-// is whether the thing can be done. Start reading at Engine.
+// Whether somebody may do a thing was decided before (package auth, at the one door), except where that depends on
+// what is applied (see access.go); what the engine still checks is whether the thing can be done. Start reading at Engine.
 package engine
 
 import (
@@ -14,6 +14,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"github.com/davit-cd/davit/internal/auth"
 	"github.com/davit-cd/davit/internal/catalog"
 	"github.com/davit-cd/davit/internal/knowngood"
 	"github.com/davit-cd/davit/internal/policy"
@@ -93,6 +94,11 @@ type Store interface {
 	MetaStore
 }
 
+// Authorizer is the one authorisation call. *auth.Authorizer is one.
+type Authorizer interface {
+	Authorize(ctx context.Context, who promo.Principal, action auth.Action, on auth.Resource) error
+}
+
 // Engine holds what its services share.
 type Engine struct {
 	Temporal  client.Client
@@ -103,7 +109,9 @@ type Engine struct {
 	Fleet     Fleet
 	KnownGood *knowngood.Keeper
 	Policy    *policy.Engine
-	Types     []steps.Type
+	// Authz is asked where what is done depends on a request's body: which kinds of definitions it applies.
+	Authz Authorizer
+	Types []steps.Type
 	// URL is where people find pages.
 	URL string
 	Log *slog.Logger

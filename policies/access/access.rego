@@ -51,8 +51,13 @@ matches(actions) if input.action in actions
 
 matches(actions) if "*" in actions
 
+matches(actions) if "*:*" in actions
+
 # "promotion:*" is everything about promotions.
 matches(actions) if sprintf("%s:*", [split(input.action, ":")[0]]) in actions
+
+# "*:read" is every reading.
+matches(actions) if sprintf("*:%s", [split(input.action, ":")[1]]) in actions
 
 bound(binding) if input.principal.name in binding.users
 

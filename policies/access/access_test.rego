@@ -55,6 +55,14 @@ test_the_server_needs_a_binding_to_all if {
 	not access.allow with input as request("dave", [], "fleet:read", {"kind": "fleet", "project": ""})
 }
 
+test_any_noun if {
+	some_reader := object.union(request("tina", [], "audit:read", promotion("shop", "")), {"roles": {"tester": {"actions": ["*:read"], "own": []}}})
+	access.allow with input as some_reader
+	not access.allow with input as object.union(some_reader, {"action": "audit:write"})
+	any_at_all := {"roles": {"tester": {"actions": ["*:*"], "own": []}}, "action": "audit:write"}
+	access.allow with input as object.union(some_reader, any_at_all)
+}
+
 test_declared_roles if {
 	access.allow with input as request("tina", [], "fleet:sync", promotion("shop", ""))
 	not access.allow with input as request("tina", [], "promotion:read", promotion("shop", ""))

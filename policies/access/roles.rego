@@ -10,7 +10,7 @@ shipped := {
 
 reads := {
 	"decision:read", "definition:read", "environment:read", "fleet:read", "policy:evaluate", "promotion:read",
-	"pullrequest:read", "repository:read", "rollback:read",
+	"pullrequest:read", "repository:read", "rollback:read", "sandbox:read",
 }
 
 # Developers change what is released; the gates of the pipeline decide how far it gets.

@@ -103,7 +103,7 @@ func (f *Forge) admit(w http.ResponseWriter, r *http.Request, c *call) bool {
 	if token, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); isBearer {
 		password = token
 	}
-	access, err := f.o.Authenticate(r.Context(), user, password)
+	access, err := f.o.Authenticate(r.Context(), user, password, c.repository)
 	if err != nil && promo.CodeOf(err) != promo.CodeAuthentication {
 		f.fail(w, r, err)
 		return false

@@ -66,10 +66,11 @@ type Options struct {
 	// URL is where the server is reached, such as http://127.0.0.1:8080: clones come from URL/git/<name>.git,
 	// pages are below URL/forge/<name>.
 	URL string
-	// Authenticate says what the bearer of HTTP basic credentials may do (a bearer token comes as password);
+	// Authenticate says what the bearer of HTTP basic credentials may do with a repository (a bearer token comes as
+	// password);
 	// user and password are "" for nobody.
 	// An Authentication error asks for (other) credentials.
-	Authenticate func(ctx context.Context, user, password string) (Access, error)
+	Authenticate func(ctx context.Context, user, password, repository string) (Access, error)
 	// Git is the program, "git" if empty.
 	Git string
 	// MaxPush bounds one push in bytes, 1 GiB if 0.
@@ -136,7 +137,7 @@ func withDefaults(o Options) Options {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Authenticate == nil {
-		o.Authenticate = func(context.Context, string, string) (Access, error) {
+		o.Authenticate = func(context.Context, string, string, string) (Access, error) {
 			return Access{}, promo.Errorf(promo.CodeAuthentication, "no credentials are accepted")
 		}
 	}

@@ -38,7 +38,7 @@ type world struct {
 }
 
 // authenticate lets everyone read and those with the right token push.
-func authenticate(_ context.Context, _, password string) (local.Access, error) {
+func authenticate(_ context.Context, _, password, _ string) (local.Access, error) {
 	switch password {
 	case "":
 		return local.Access{Read: true}, nil
