@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -20,6 +21,7 @@ const (
 	// maxOutputs and maxState bound what travels through histories (architecture, "Workflows").
 	maxOutputs = 16 << 10
 	maxState   = 4 << 10
+	maxMessage = 2 << 10
 )
 
 // RegisterStep offers one step type: it beats the heart, hands the step its ports, bounds what it answers and turns
@@ -43,16 +45,29 @@ func RegisterStep(r contract.Registry, t steps.Type, ports func(project string) 
 		if err != nil {
 			return plan.Result{}, err
 		}
-		return res, bounded(t, res)
+		res.Message = short(res.Message)
+		if err := bounded(t, res); err != nil {
+			return plan.Result{}, err
+		}
+		return res, nil
 	}))
 }
 
+// short cuts a message for people where it is longer than anybody reads.
+func short(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxMessage], "") + "…"
+}
+
+// bounded refuses answers that are too large. Asking again would give the same, so the code is one that is not retried.
 func bounded(t steps.Type, res plan.Result) error {
 	if len(res.Outputs) > maxOutputs {
-		return promo.Errorf(promo.CodeInternal, "step type %s answered %d bytes of outputs, %d are allowed", t.Kind, len(res.Outputs), maxOutputs)
+		return promo.Errorf(promo.CodeConfiguration, "step type %s answered %d bytes of outputs, %d are allowed", t.Kind, len(res.Outputs), maxOutputs)
 	}
 	if res.Again != nil && len(res.Again.State) > maxState {
-		return promo.Errorf(promo.CodeInternal, "step type %s keeps %d bytes of state, %d are allowed", t.Kind, len(res.Again.State), maxState)
+		return promo.Errorf(promo.CodeConfiguration, "step type %s keeps %d bytes of state, %d are allowed", t.Kind, len(res.Again.State), maxState)
 	}
 	return nil
 }
