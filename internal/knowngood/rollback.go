@@ -43,14 +43,16 @@ func (k *Keeper) Preview(ctx context.Context, t Target) (promo.Preview, error) {
 
 // describe fills in what lies between the known-good commit and the head.
 func (k *Keeper) describe(ctx context.Context, repo *git.Repo, t Target, p *promo.Preview) error {
-	owned, err := repo.DiffOf(ctx, p.To, p.From, t.OwnedPaths()...)
+	change, err := repo.Preview(ctx, git.ChangeRequest{
+		Operation: "preview", Branch: t.Service.Branch, Message: "preview", Edit: putBack(p.To, t.OwnedPaths()),
+	})
 	if err != nil {
 		return err
 	}
-	for _, f := range owned.Files {
+	for _, f := range change.Files {
 		p.Files = append(p.Files, f.Path)
 	}
-	p.Diff = owned.Diff
+	p.Diff = change.Diff
 	if len(t.Service.Shared) > 0 {
 		shared, err := repo.DiffOf(ctx, p.To, p.From, t.Service.Shared...)
 		if err != nil {
@@ -150,14 +152,7 @@ func (k *Keeper) Write(ctx context.Context, req WriteRequest) (WriteResult, erro
 	}
 	change := git.ChangeRequest{
 		Operation: req.Operation, Branch: req.Service.Branch, Author: req.By, Message: message(req),
-		Edit: func(ctx context.Context, tree *git.Tree) error {
-			for _, p := range places {
-				if err := tree.CopyFrom(ctx, req.To, p, p); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		Edit: putBack(req.To, places),
 	}
 	if req.Delivery != "pull-request" {
 		got, err := repo.Change(ctx, change)
@@ -171,6 +166,18 @@ func (k *Keeper) Write(ctx context.Context, req WriteRequest) (WriteResult, erro
 	}
 	change.Base, change.Branch, change.Rebuild = req.Service.Branch, branch(req.ID), true
 	return k.propose(ctx, repo, req, change)
+}
+
+// putBack makes places byte for byte what they were at a commit.
+func putBack(commit string, places []string) func(context.Context, *git.Tree) error {
+	return func(ctx context.Context, tree *git.Tree) error {
+		for _, p := range places {
+			if err := tree.CopyFrom(ctx, commit, p, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // propose goes by a pull request that is merged as soon as its branch allows it.
