@@ -161,7 +161,7 @@ type PolicySetSpec struct {
 	// Entity is the kind of thing that is judged.
 	Entity string `json:"entity" jsonschema:"required,enum=pipeline,enum=service,enum=environment,enum=repository,enum=connector,enum=policyset"`
 	// On lists the events at which the set is evaluated.
-	On []string `json:"on" jsonschema:"required,minItems=1,enum=save,enum=run,enum=step,enum=stage,enum=sync,enum=merge,enum=approve,enum=rollback" davit:"later=stage|sync|merge|approve|rollback"`
+	On []string `json:"on" jsonschema:"required,minItems=1,enum=save,enum=run,enum=step,enum=stage,enum=sync,enum=merge,enum=approve,enum=rollback" davit:"later=stage|sync|merge|approve"`
 	// Policies of the set; every one is evaluated.
 	Policies []PolicyRef `json:"policies" jsonschema:"required,minItems=1"`
 }
