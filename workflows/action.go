@@ -50,8 +50,8 @@ func (b *base) act(ctx workflow.Context, st *plan.Step, call plan.Call, entry *p
 			wake = res.Again.Wake
 			before = b.seen(wake)
 		}
-		if n >= oftenAgain { // a step that waits for hours need not look every second
-			res.Again.After = max(res.Again.After, workflow.Now(ctx).Sub(call.StartedAt)/oftenAgain)
+		if part := looks(ctx); n >= oftenAgain || part < oftenAgain { // who waits for hours need not look every second
+			res.Again.After = max(res.Again.After, workflow.Now(ctx).Sub(call.StartedAt)/part)
 		}
 		if err := b.again(ctx, call.Deadline, res, entry, before); err != nil {
 			return plan.Result{}, err
@@ -63,6 +63,19 @@ func (b *base) act(ctx workflow.Context, st *plan.Step, call plan.Call, entry *p
 // oftenAgain is how many times a step may ask to be called again as soon as it likes. Beyond, each wait is at least
 // that part of the time so far, so that no history grows past some thousand events.
 const oftenAgain = 100
+
+// looks is the part of its time so far that a step at least waits before it is called again. A run of many targets
+// has a long history: there each of them looks more rarely. Temporal ends a run at 51,200 events.
+func looks(ctx workflow.Context) time.Duration {
+	switch n := workflow.GetInfo(ctx).GetCurrentHistoryLength(); {
+	case n > 25_000:
+		return 2
+	case n > 10_000:
+		return 10
+	default:
+		return oftenAgain
+	}
+}
 
 func late(st *plan.Step, entry *promo.Step) *promo.Error {
 	err := errorf(promo.CodeTimeout, "step %q was not done within %s", st.Name, plan.Duration(st.Timeout))

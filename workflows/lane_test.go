@@ -352,3 +352,18 @@ func TestPreempted(t *testing.T) {
 		t.Errorf("the holder aborts, cleans up, and leaves: %s (%s), %s", p.Phase, p.Message, log)
 	}
 }
+
+func TestRejectedWhileAsking(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.at(time.Minute, func() {
+		m := w.lane[0]
+		w.env.SignalWorkflow(contract.SignalLane, contract.LaneAnswer{Lane: m.Lane, Token: m.Token, Kind: contract.LaneRejected, Holder: "default/checkout/7"})
+	})
+	in := input(gated(plan.ApprovalSpec{}))
+	in.Plan.Lane = plan.LaneReject
+	p := w.run(in)
+	if p.Phase != promo.PhaseFailed || p.Error.Code != promo.CodeConflict || !strings.Contains(p.Error.Msg, "by default/checkout/7") || p.Error.Hint == "" {
+		t.Errorf("a run that is turned away says for whom: %s, %+v", p.Phase, p.Error)
+	}
+}
