@@ -123,7 +123,7 @@ func (s *stageRun) startRollback(ctx workflow.Context, cause *promo.Error) *prom
 		return nil // nothing in the environment has been changed
 	}
 	in := s.rollbackInput(cause.Msg, "", "", "ask", true)
-	if _, err := s.childRollback(ctx, in); err != nil {
+	if _, err := s.childRollback(detached(ctx), in); err != nil { // who aborts the promotion does not abort its rollback
 		return err
 	}
 	s.r.state.Rollback = in.ID

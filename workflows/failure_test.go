@@ -279,3 +279,29 @@ func TestRetryOfAFailedPromotion(t *testing.T) {
 		t.Errorf("attempts %d, %d, %d; sequence %d after %d", p.Attempt, p.Stages[0].Attempt, p.Stages[1].Attempt, p.Sequence, failed.Sequence)
 	}
 }
+
+func TestAbortLeavesTheRollbackAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.do["sync"] = func(n int, c plan.Call) (plan.Result, error) {
+		if n == 1 {
+			return plan.Result{}, promo.Errorf(promo.CodeSync, "boom")
+		}
+		return goodDay("Sync", c), nil
+	}
+	w.write = func(n int, _ plan.RollbackWrite) (plan.RollbackWritten, error) { // it is still under way when the abort comes
+		return plan.RollbackWritten{Commit: "back", Changed: true, Merged: n > 3, Waiting: "reviews", Change: plan.Change{PR: 9}}, nil
+	}
+	s := stage("prod", []string{"us"}, release()...)
+	s.OnFailure = []plan.Strategy{all(plan.ActionRollback)}
+	rest := custom("rest", do("Wait", "wait", spec(plan.WaitSpec{Duration: plan.Duration(30 * time.Minute)})))
+	w.at(time.Minute+time.Second, func() { w.abort("abort", contract.AbortMessage{RequestID: "1", By: by("rita")}) })
+	w.env.SetDetachedChildWait(true)
+	p := w.run(input(s, rest))
+	if p.Phase != promo.PhaseAborted || p.Rollback == "" {
+		t.Fatalf("got %s, rollback %q", phases(p), p.Rollback)
+	}
+	if b := w.backs[len(w.backs)-1]; b.Phase != promo.PhaseSucceeded {
+		t.Errorf("the rollback ended %s: %s", b.Phase, b.Message)
+	}
+}

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"strconv"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -97,11 +98,16 @@ func (s *stageRun) tell(ctx workflow.Context, kind contract.LaneKind) (*laneClai
 	s.lane.token = s.plan.Name + "." + strconv.Itoa(s.r.info.Attempt) + "." + strconv.Itoa(s.lane.takes)
 	c := &laneClaim{s: s}
 	s.r.lanes[s.lane.token] = c
+	return c, s.say(ctx, kind)
+}
+
+// say sends the lane a message under the present token.
+func (s *stageRun) say(ctx workflow.Context, kind contract.LaneKind) *promo.Error {
 	_, err := contract.TellLane.CallLocal(ctx, contract.TellLaneRequest{Lane: s.laneID(), Message: contract.LaneMessage{
 		Kind: kind, From: contract.PromotionID(s.r.info.ID), Part: s.plan.Name, Token: s.lane.token,
 		Mode: s.r.in.Plan.Lane, Label: s.r.info.ID, Lane: s.laneID(),
 	}})
-	return c, fault(err)
+	return fault(err)
 }
 
 func (s *stageRun) refusal(holder string) *promo.Error {
@@ -110,6 +116,10 @@ func (s *stageRun) refusal(holder string) *promo.Error {
 		Hint: "this pipeline says lane: reject; run it again later",
 	}
 }
+
+// laneReminder is how long a run waits for its lane before it asks again, under the same token: the lane may have
+// been ended from outside, and a take that is told twice changes nothing.
+const laneReminder = 10 * time.Minute
 
 // holdLane returns once the stage holds its lane, no hold keeps it out, and the change is still the one that was
 // approved. Waiting for any of it holds nothing.
@@ -153,9 +163,19 @@ func (s *stageRun) takeLane(ctx workflow.Context, e *promo.Step) *promo.Error {
 	}
 	e.Message = "waiting for the lane of " + s.plan.Environment.Name
 	s.r.rec.changed()
-	werr := workflow.Await(ctx, func() bool { return c.last.Kind == contract.LaneGranted })
-	if werr != nil {
-		return fault(werr)
+	granted := func() bool { return c.last.Kind == contract.LaneGranted }
+	since := workflow.Now(ctx)
+	for {
+		ok, err := workflow.AwaitWithTimeout(ctx, poll(ctx, since, laneReminder), granted)
+		if err != nil {
+			return fault(err)
+		}
+		if ok {
+			break
+		}
+		if err := s.say(ctx, contract.LaneTake); err != nil { // a lane that was lost is started anew by it
+			return err
+		}
 	}
 	s.lane.held, s.state.Lane = true, nil
 	e.Message = ""
@@ -259,11 +279,7 @@ func (s *stageRun) baseline(ctx workflow.Context) *promo.Error {
 // giveLane gives the lane back, for good (leave) or to ask people again (yield), and returns when the lane was told.
 func (s *stageRun) giveLane(ctx workflow.Context, kind contract.LaneKind) {
 	s.lane.held = false
-	_, err := contract.TellLane.CallLocal(detached(ctx), contract.TellLaneRequest{Lane: s.laneID(), Message: contract.LaneMessage{
-		Kind: kind, From: contract.PromotionID(s.r.info.ID), Part: s.plan.Name, Token: s.lane.token, Mode: s.r.in.Plan.Lane,
-		Label: s.r.info.ID, Lane: s.laneID(),
-	}})
-	if err != nil {
+	if err := s.say(detached(ctx), kind); err != nil {
 		// The lane frees itself of a holder that is gone, so this only delays the next in the queue.
 		workflow.GetLogger(ctx).Error("lane not given back", "promotion", s.r.info.ID, "stage", s.plan.Name, "error", err)
 	}

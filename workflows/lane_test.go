@@ -367,3 +367,31 @@ func TestRejectedWhileAsking(t *testing.T) {
 		t.Errorf("a run that is turned away says for whom: %s, %+v", p.Phase, p.Error)
 	}
 }
+
+func TestLostLane(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	takes := 0
+	w.tell = func(m contract.LaneMessage) {
+		if m.Kind == contract.LaneTake {
+			if takes++; takes == 2 {
+				w.grant(m)
+			}
+		}
+	}
+	p := w.run(input(stage("prod", []string{"us"}, release()...)))
+	if p.Phase != promo.PhaseSucceeded || takes != 2 || w.lane[0].Token != w.lane[1].Token {
+		t.Errorf("a lane that never answers is asked again, as the same take: %s, %+v", p.Phase, w.lane)
+	}
+	w = newWorld(t)
+	w.tell = func(m contract.LaneMessage) {
+		if m.Kind == contract.LanePreempt {
+			w.grant(m)
+		}
+	}
+	in := rollbackInput()
+	in.LaneToken = "passed"
+	if b, _ := w.back(in); b.Phase != promo.PhaseSucceeded {
+		t.Errorf("a rollback to which no lane comes asks for it itself: %s", b.Phase)
+	}
+}

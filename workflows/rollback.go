@@ -125,19 +125,25 @@ func (r *rollback) operation(step, target string) string {
 
 func (r *rollback) takeLane(ctx workflow.Context) *promo.Error {
 	return r.step(ctx, "lane", "Lane", "", func(e *promo.Step) *promo.Error {
-		if r.in.LaneToken == "" {
-			_, err := contract.TellLane.CallLocal(ctx, contract.TellLaneRequest{Lane: r.laneID(), Message: contract.LaneMessage{
-				Kind: contract.LanePreempt, From: contract.RollbackID(r.in.ID), Token: "own", Label: "rollback " + r.in.ID, Lane: r.laneID(),
-			}})
-			if err != nil {
+		e.Message = "waiting until the lane is free"
+		since, asked := workflow.Now(ctx), r.in.LaneToken != ""
+		for {
+			if !asked {
+				_, err := contract.TellLane.CallLocal(ctx, contract.TellLaneRequest{Lane: r.laneID(), Message: contract.LaneMessage{
+					Kind: contract.LanePreempt, From: contract.RollbackID(r.in.ID), Token: "own", Label: "rollback " + r.in.ID, Lane: r.laneID(),
+				}})
+				if err != nil {
+					return fault(err)
+				}
+			}
+			r.rec.changed()
+			ok, err := workflow.AwaitWithTimeout(ctx, poll(ctx, since, laneReminder), func() bool { return r.granted })
+			if ok || err != nil {
+				e.Message = ""
 				return fault(err)
 			}
+			asked = false // what was passed has not come: ask
 		}
-		e.Message = "waiting until the lane is free"
-		r.rec.changed()
-		err := workflow.Await(ctx, func() bool { return r.granted })
-		e.Message = ""
-		return fault(err)
 	})
 }
 
