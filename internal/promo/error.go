@@ -94,6 +94,9 @@ func cause(err error) error {
 	if inner := errors.Unwrap(err); inner != nil {
 		return silent{inner}
 	}
+	if _, several := err.(interface{ Unwrap() []error }); several { //nolint:errorlint // fmt's own error is asked, not its chain
+		return silent{err}
+	}
 	return nil
 }
 

@@ -1,15 +1,19 @@
 package promo
 
-import "log/slog"
+import (
+	"fmt"
+	"log/slog"
+)
 
-// Secret is a value that must never be printed. Reveal gives it to the one place that uses it.
+// Secret is a value that must never be printed. Reveal gives it to the one place that uses it. It guards itself in
+// exported fields only: package fmt does not ask what lies in unexported ones.
 type Secret string
 
 // String returns three asterisks.
 func (Secret) String() string { return "***" }
 
-// GoString returns three asterisks.
-func (Secret) GoString() string { return "***" }
+// Format prints three asterisks, whatever the verb.
+func (Secret) Format(w fmt.State, _ rune) { _, _ = w.Write([]byte("***")) } // fmt keeps what it is given
 
 // LogValue returns three asterisks.
 func (Secret) LogValue() slog.Value { return slog.StringValue("***") }
