@@ -25,13 +25,8 @@ func (b *base) act(ctx workflow.Context, st *plan.Step, call plan.Call, entry *p
 		if !workflow.Now(ctx).Before(call.Deadline) {
 			return plan.Result{}, late(st, entry)
 		}
-		if st.Agent {
-			if call.Target == nil {
-				return plan.Result{}, errorf(promo.CodeConfiguration, "step %q runs on an agent, and there is no target whose agent that were", st.Name)
-			}
-			if err := b.awaitAgent(ctx, st, call, entry); err != nil {
-				return plan.Result{}, err
-			}
+		if err := b.awaitAgent(ctx, st, call, entry); err != nil {
+			return plan.Result{}, err
 		}
 		call.Now = workflow.Now(ctx)
 		// Events are counted from before the call: one that arrives while the step reads the truth must wake it.
@@ -129,8 +124,14 @@ func (b *base) again(ctx workflow.Context, deadline time.Time, res plan.Result, 
 	return b.wait(ctx, min(d, left), res.Again.Wake, before)
 }
 
-// awaitAgent returns once the target's agent is connected. It says which agent is missing.
+// awaitAgent returns once the target's agent is connected, where the step needs one. It says which agent is missing.
 func (b *base) awaitAgent(ctx workflow.Context, st *plan.Step, call plan.Call, entry *promo.Step) *promo.Error {
+	if !st.Agent {
+		return nil
+	}
+	if call.Target == nil {
+		return errorf(promo.CodeConfiguration, "step %q runs on an agent, and there is no target whose agent that were", st.Name)
+	}
 	events := []string{promo.EventAgent(call.Target.Agent)}
 	waited, since := false, workflow.Now(ctx)
 	for {

@@ -84,8 +84,8 @@ func (s *stageRun) approve(ctx workflow.Context, st *plan.Step, u unit, call pla
 	if len(q.approvals()) < a.Minimum {
 		return plan.Result{Verdict: errorf(promo.CodeApproval, "not approved within %s: %d of %d approvals", plan.Duration(st.Timeout), len(q.approvals()), a.Minimum)}, nil
 	}
-	for _, w := range waves {
-		s.approved[w] = s.changes[w].Digest
+	for i, w := range waves {
+		s.approved[w] = a.Changes[i].Digest // what was looked at, whatever was read since
 	}
 	return approvalResult(q), nil
 }
