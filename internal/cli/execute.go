@@ -33,6 +33,8 @@ type Process struct {
 	Language Language
 	// Up runs everything in one process until ctx ends; nil where this binary can't.
 	Up func(ctx context.Context, o UpOptions) error
+	// RunAgent runs an agent until ctx ends; nil where this binary can't.
+	RunAgent func(ctx context.Context, o AgentOptions) error
 }
 
 // Language checks definitions and explains itself. *spec.Language is one.
@@ -150,7 +152,7 @@ func (a *app) root() *cobra.Command {
 		a.upCommand(), a.applyCommand(), a.deleteCommand(), a.getCommand(), a.lintCommand(), a.planCommand(), a.explainCommand(), a.schemaCommand(),
 		a.runCommand(), a.watchCommand(), a.approveCommand(), a.rejectCommand(), a.abortCommand(), a.retryCommand(),
 		a.rollbackCommand(), a.historyCommand(), a.pinCommand(), a.holdCommand(), a.fleetCommand(), a.lanesCommand(),
-		a.policyCommand(), a.loginCommand(), a.tokenCommand(), a.agentCommand(), a.auditCommand(), a.versionCommand(), a.completionCommand(),
+		a.sandboxCommand(), a.policyCommand(), a.loginCommand(), a.tokenCommand(), a.agentCommand(), a.auditCommand(), a.versionCommand(), a.completionCommand(),
 	)
 	return root
 }

@@ -152,6 +152,8 @@ func (s *Server) loadPreview(r *http.Request) (view, error) {
 type fleetData struct {
 	Applications []api.FleetEntry
 	Lanes        []api.Lane
+	// OutOfSync are those whose difference from Git can be shown.
+	OutOfSync []api.FleetEntry
 }
 
 func (s *Server) loadFleet(r *http.Request) (view, error) {
@@ -160,6 +162,11 @@ func (s *Server) loadFleet(r *http.Request) (view, error) {
 	var err error
 	if d.Applications, err = s.services.Fleet.Applications(ctx, who, ref); err != nil {
 		return view{}, err
+	}
+	for _, e := range d.Applications {
+		if e.Sync == promo.SyncOutOfSync && s.services.SandboxApps != nil {
+			d.OutOfSync = append(d.OutOfSync, e)
+		}
 	}
 	d.Lanes, err = s.services.Fleet.Lanes(ctx, who, ref)
 	return view{Title: "Fleet", Nav: "fleet", Data: d}, err

@@ -139,6 +139,8 @@ func (s *Server) rest() {
 		{sv.Agents != nil, s.restAgents},
 		{sv.Tokens != nil, s.restTokens},
 		{sv.Records != nil, s.restRecords},
+		{sv.Sandbox != nil, s.restSandbox},
+		{sv.SandboxApps != nil, s.restSandboxApps},
 		{sv.Changes != nil, s.streams},
 		{true, s.restAccount},
 	} {

@@ -20,6 +20,8 @@ type Services struct {
 	Agents       Agents
 	Tokens       Tokens
 	Records      Records
+	Sandbox      Sandbox
+	SandboxApps  SandboxApps
 	Changes      Changes
 }
 
@@ -99,6 +101,22 @@ type Records interface {
 	Decisions(ctx context.Context, who promo.Principal, filter api.DecisionFilter) ([]api.Decision, error)
 	Audit(ctx context.Context, who promo.Principal, filter api.AuditFilter) ([]api.AuditEntry, error)
 	Blob(ctx context.Context, who promo.Principal, req api.BlobRequest) (api.Blob, error)
+}
+
+// Sandbox is what a person does with sandbox clusters, as with kubectl.
+type Sandbox interface {
+	Clusters(ctx context.Context, who promo.Principal) ([]api.SandboxCluster, error)
+	// Apply declares applications and returns their names.
+	Apply(ctx context.Context, who promo.Principal, req api.SandboxApplyRequest) ([]string, error)
+	Edit(ctx context.Context, who promo.Principal, req api.SandboxEditRequest) error
+}
+
+// SandboxApps is what a person does with applications on sandbox clusters, as with argocd.
+type SandboxApps interface {
+	Refresh(ctx context.Context, who promo.Principal, ref api.SandboxRef) error
+	// Sync asks for a sync and does not wait for it.
+	Sync(ctx context.Context, who promo.Principal, req api.SandboxSyncRequest) error
+	Diff(ctx context.Context, who promo.Principal, ref api.SandboxRef) ([]promo.ResourceDiff, error)
 }
 
 // Changes tells that something was altered; *store.Feed is one. The channel ends with ctx.

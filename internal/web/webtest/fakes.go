@@ -408,6 +408,7 @@ type Fakes struct {
 	Agents       Agents
 	Tokens       Tokens
 	Records      Records
+	Sandbox      Sandbox
 }
 
 // Services returns them for web.Options.
@@ -423,6 +424,8 @@ func (f *Fakes) Services(changes web.Changes) web.Services {
 		Agents:       &f.Agents,
 		Tokens:       &f.Tokens,
 		Records:      &f.Records,
+		Sandbox:      &f.Sandbox,
+		SandboxApps:  &f.Sandbox,
 		Changes:      changes,
 	}
 }
