@@ -27,7 +27,7 @@ func run() int {
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Version: version(),
 		Language: spec.New(steps.Builtin()),
 	}
-	p.Up = up(os.Stderr, p.Version)
+	p.Up, p.RunAgent = up(os.Stderr, p.Version), runAgent(os.Stderr, p.Version)
 	if dir, err := os.UserConfigDir(); err == nil {
 		p.ConfigDir = dir
 	}

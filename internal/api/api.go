@@ -183,6 +183,8 @@ type NewAgent struct {
 	Name           string    `json:"name"`
 	EnrolmentToken string    `json:"enrolmentToken"`
 	Expires        time.Time `json:"expires"`
+	// Gateway is where the server listens for agents.
+	Gateway string `json:"gateway,omitempty"`
 }
 
 // TokenRequest makes an API token.

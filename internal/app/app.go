@@ -31,6 +31,7 @@ import (
 	"github.com/davit-cd/davit/internal/forge/local"
 	"github.com/davit-cd/davit/internal/gateway"
 	"github.com/davit-cd/davit/internal/git"
+	"github.com/davit-cd/davit/internal/metrics"
 	"github.com/davit-cd/davit/internal/promo"
 	"github.com/davit-cd/davit/internal/spec"
 	"github.com/davit-cd/davit/internal/store/sqlite"
@@ -85,6 +86,7 @@ type App struct {
 	authz     *auth.Authorizer
 	worker    worker.Worker
 	metrics   *prometheus.Registry
+	counts    *metrics.Metrics
 	server    *http.Server
 	ready     readiness
 
@@ -113,6 +115,7 @@ func New(ctx context.Context, o Options) (a *App, err error) {
 		{"engine", a.openEngine},
 		{"users", a.openPeople},
 		{"gateway", a.openGateway},
+		{"metrics", a.openMetrics},
 		{"worker", a.openWorker},
 		{"sandbox clusters", a.openSandboxes},
 		{"web", a.openWeb},

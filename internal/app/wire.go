@@ -134,11 +134,11 @@ func (a *App) openWorker(context.Context) error {
 	a.worker.RegisterWorkflowWithOptions(workflows.Lane, workflow.RegisterOptions{Name: contract.LaneWorkflow})
 	a.worker.RegisterWorkflowWithOptions(workflows.Rollback, workflow.RegisterOptions{Name: contract.RollbackWorkflow})
 	(&activities.Server{
-		Recorder: a.store, Holds: a.store, Changes: a.engine.Repos, Fleet: a.fleet, KnownGood: a.engine.KnownGood,
+		Recorder: recorder{a.store, a.counts}, Holds: a.store, Changes: a.engine.Repos, Fleet: a.fleet, KnownGood: a.engine.KnownGood,
 		Runs: a.engine, Policy: a.engine, Types: steps.Builtin(), Log: a.o.Log,
 		Ports: func(project string) steps.Ports {
 			return steps.Ports{
-				Git: a.engine.Repos.Git(project), Forge: a.engine.Repos.Forge(project), Apps: a.fleet.view, Policy: a.engine,
+				Git: meteredGit{a.engine.Repos.Git(project), a.counts}, Forge: a.engine.Repos.Forge(project), Apps: a.fleet.view, Policy: a.engine,
 				Metrics: connectors.of(project), HTTP: client, Blobs: blobs{a.store}, Eval: expression.Bool,
 			}
 		},
@@ -165,8 +165,9 @@ func (a *App) openWeb(ctx context.Context) error {
 			Promotions: engine.Promotions{Engine: a.engine}, Runs: engine.Runs{Engine: a.engine}, Definitions: engine.Definitions{Engine: a.engine},
 			Environments: engine.Environments{Engine: a.engine}, Rollbacks: engine.Rollbacks{Engine: a.engine},
 			Fleet: engine.Applications{Engine: a.engine}, PullRequests: engine.PullRequests{Forge: a.forge},
-			Agents: engine.Agents{Engine: a.engine, Registry: a.registry}, Tokens: engine.Tokens{Engine: a.engine, Tokens: a.store},
+			Agents: engine.Agents{Engine: a.engine, Registry: a.registry, Gateway: a.sandboxServer()}, Tokens: engine.Tokens{Engine: a.engine, Tokens: a.store},
 			Records: engine.Records{Engine: a.engine}, Changes: a.store,
+			Sandbox: sandboxService{a.sandboxes}, SandboxApps: sandboxService{a.sandboxes},
 		},
 	}
 	if a.auth.Demo() {

@@ -139,6 +139,7 @@ func (a *app) agentCommand() *cobra.Command {
 			}
 			return a.show(n, func() error {
 				a.say("enrol agent %s by %s with this token; it works once and is not shown again", n.Name, n.Expires.UTC().Format(time.RFC3339))
+				a.say("run it with: davit agent run --name %s --gateway %s --sandbox ./%s --token-file -", n.Name, orDefault(n.Gateway, "HOST:PORT"), n.Name)
 				return a.print("%s", n.EnrolmentToken)
 			})
 		},
@@ -171,7 +172,7 @@ func (a *app) agentCommand() *cobra.Command {
 		},
 	}
 	a.outputFlag(list)
-	cmd.AddCommand(create, list, a.revokeCommand("agent", "agents"))
+	cmd.AddCommand(create, list, a.revokeCommand("agent", "agents"), a.agentRunCommand())
 	return cmd
 }
 

@@ -21,6 +21,8 @@ type AgentRegistry interface {
 type Agents struct {
 	*Engine
 	Registry AgentRegistry
+	// Gateway is where agents knock.
+	Gateway string
 }
 
 // List returns the agents with their presence.
@@ -46,7 +48,7 @@ func (a Agents) Create(ctx context.Context, who promo.Principal, req api.AgentRe
 	if err != nil {
 		return api.NewAgent{}, err
 	}
-	return api.NewAgent{Name: req.Name, EnrolmentToken: token.Reveal(), Expires: until},
+	return api.NewAgent{Name: req.Name, EnrolmentToken: token.Reveal(), Expires: until, Gateway: a.Gateway},
 		a.audit(ctx, who, "agent:create", "agent", req.Name, "", map[string]any{"projects": req.Projects})
 }
 
