@@ -184,7 +184,8 @@ func TestLane(t *testing.T) {
 		"two stages of one run": {
 			reason: "what one stage gives back is not the other's",
 			send: []contract.LaneMessage{
-				{Kind: take, From: "a", Part: "one", Token: "1", Mode: sup}, {Kind: take, From: "a", Part: "two", Token: "2", Mode: sup},
+				{Kind: take, From: "a", Part: "one", Token: "1", Mode: sup},
+				{Kind: take, From: "a", Part: "two", Token: "2", Mode: sup},
 				{Kind: leave, From: "a", Part: "one"},
 			},
 			heard: []string{"a granted", "a place 1 behind a", "a granted"}, state: "a||",

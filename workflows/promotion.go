@@ -125,14 +125,8 @@ func (r *promotion) refresh() {
 	phase, message := promo.PhaseRunning, ""
 	for _, s := range r.stages {
 		s.refresh()
-		switch s.state.Phase {
-		case promo.PhaseWaitingForApproval:
-			phase = promo.PhaseWaitingForApproval
-			message = "stage " + s.plan.Name + ": " + s.state.Message
-		case promo.PhasePaused:
-			if phase == promo.PhaseRunning {
-				phase, message = promo.PhasePaused, "stage "+s.plan.Name+": "+s.state.Message
-			}
+		if s.state.Phase == promo.PhaseWaitingForApproval || (s.state.Phase == promo.PhasePaused && phase == promo.PhaseRunning) {
+			phase, message = s.state.Phase, "stage "+s.plan.Name+": "+s.state.Message
 		}
 	}
 	if r.state.Phase != phase && !r.closing {

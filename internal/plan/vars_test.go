@@ -16,9 +16,12 @@ func TestVarsOutputs(t *testing.T) {
 	state := []promo.Stage{
 		{Name: "dev", Phase: promo.PhaseSucceeded, Steps: []promo.Step{{Name: "sync", Target: "us", Outputs: out("dev us")}, {Name: "merge", Outputs: out("dev merge")}}},
 		{Name: "prod", Phase: promo.PhaseRunning, Steps: []promo.Step{
-			{Name: "update", Wave: 1, Outputs: out("update 1")}, {Name: "update", Wave: 2, Outputs: out("update 2")},
-			{Name: "sync", Wave: 1, Target: "us", Outputs: out("sync us")}, {Name: "sync", Wave: 2, Target: "eu", Outputs: out("sync eu")},
-			{Name: "gate", Outputs: out("gate")}, {Name: "later"},
+			{Name: "update", Wave: 1, Outputs: out("update 1")},
+			{Name: "update", Wave: 2, Outputs: out("update 2")},
+			{Name: "sync", Wave: 1, Target: "us", Outputs: out("sync us")},
+			{Name: "sync", Wave: 2, Target: "eu", Outputs: out("sync eu")},
+			{Name: "gate", Outputs: out("gate")},
+			{Name: "later"},
 		}},
 	}
 	prod := &plan.Stage{Name: "prod", Environment: &plan.Environment{Name: "prod"}}
