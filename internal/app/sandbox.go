@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/davit-cd/davit/internal/agent"
+	"github.com/davit-cd/davit/internal/api"
 	"github.com/davit-cd/davit/internal/git"
 	"github.com/davit-cd/davit/internal/gitops/sandbox"
 	"github.com/davit-cd/davit/internal/gitops/sandbox/prom"
@@ -32,7 +33,12 @@ type sandboxes struct {
 }
 
 // box is one cluster and its agent.
-type box struct{ cluster *sandbox.Cluster }
+type box struct {
+	cluster *sandbox.Cluster
+	agent   agent.Options
+	// leave ends the agent's connection and returns when it has ended; nil while there is none.
+	leave func()
+}
 
 func newSandboxes(_ context.Context, a *App) (*sandboxes, error) {
 	for _, dir := range []string{"clusters", "agents", "metrics"} {
@@ -121,8 +127,8 @@ const sandboxOwner = "davit up"
 func (s *sandboxes) bring(ctx context.Context, name string) error {
 	known, err := s.a.store.Agent(ctx, name)
 	switch {
-	case err == nil && known.CreatedBy != sandboxOwner:
-		return nil
+	case err == nil && (known.CreatedBy != sandboxOwner || !known.RevokedAt.IsZero()):
+		return nil // a person's own, or shut out by a person
 	case err != nil && promo.CodeOf(err) != promo.CodeNotFound:
 		return err
 	}
@@ -136,24 +142,40 @@ func (s *sandboxes) bring(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	ag, err := agent.New(agent.Options{
+	b := &box{cluster: cluster, agent: agent.Options{
 		Name: name, Server: s.a.sandboxServer(), TLS: s.a.sandboxTLS(), Token: token, CredentialFile: s.a.path("sandbox", "agents", name),
 		Engine: cluster, Types: steps.Builtin(), Version: s.a.o.Version.Version, Logger: quiet(s.a.o.Log),
-	})
+	}}
+	s.running[name] = b
+	s.wg.Add(1)
+	go s.run(s.ctx, name, "cluster", cluster.Run)
+	return s.join(b)
+}
+
+// join connects a cluster's agent.
+func (s *sandboxes) join(b *box) error {
+	ag, err := agent.New(b.agent)
 	if err != nil {
 		return err
 	}
-	s.running[name] = &box{cluster: cluster}
-	s.wg.Add(2)
-	go s.run(name, "cluster", cluster.Run)
-	go s.run(name, "agent", ag.Run)
+	ctx, cancel := context.WithCancel(s.ctx)
+	ended := make(chan struct{})
+	b.leave = func() {
+		cancel()
+		<-ended
+	}
+	s.wg.Add(1)
+	go func() {
+		defer close(ended)
+		s.run(ctx, b.agent.Name, "agent", ag.Run)
+	}()
 	return nil
 }
 
-func (s *sandboxes) run(name, what string, f func(context.Context) error) {
+func (s *sandboxes) run(ctx context.Context, name, what string, f func(context.Context) error) {
 	defer s.wg.Done()
-	if err := f(s.ctx); err != nil && s.ctx.Err() == nil {
-		s.a.o.Log.ErrorContext(s.ctx, "sandbox ended", "cluster", name, "part", what, "error", err)
+	if err := f(ctx); err != nil && ctx.Err() == nil {
+		s.a.o.Log.ErrorContext(ctx, "sandbox ended", "cluster", name, "part", what, "error", err)
 	}
 }
 
@@ -185,3 +207,21 @@ func (a *App) remote(name string) git.Remote {
 
 // settle is how long the demo waits for its clusters to run the first release.
 const settle = 30 * time.Second
+
+// Connect ends or restores the connection of a cluster's agent. The cluster runs on meanwhile.
+func (s *sandboxes) Connect(_ context.Context, _ promo.Principal, req api.SandboxConnectRequest) error {
+	if _, err := s.cluster(req.Cluster); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.running[req.Cluster]
+	switch {
+	case req.Connected && b.leave == nil:
+		return s.join(b)
+	case !req.Connected && b.leave != nil:
+		b.leave()
+		b.leave = nil
+	}
+	return nil
+}

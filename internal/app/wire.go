@@ -50,7 +50,7 @@ func (a *App) newEngine(own git.Auth) *engine.Engine {
 	}
 	e := &engine.Engine{
 		Temporal: a.client, Store: a.store, Catalog: a.catalog, Lang: a.lang, Repos: r, Types: steps.Builtin(),
-		URL: a.url, Log: a.o.Log, Now: time.Now,
+		Hosts: a.forge, URL: a.url, Log: a.o.Log, Now: time.Now,
 	}
 	return e
 }
@@ -174,6 +174,7 @@ func (a *App) openWeb(ctx context.Context) error {
 		o.Demo, o.Hosts = a.auth, auth.DemoHosts()
 		o.DemoUsers = []string{auth.DemoDeveloper, auth.DemoReleaseManager, auth.DemoAdmin}
 	}
+	o.Services.Repositories, o.Services.SandboxLinks = engine.Repositories{Engine: a.engine, Forge: a.forge}, a.sandboxes
 	pages, err := web.New(o)
 	if err != nil {
 		return err

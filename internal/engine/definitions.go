@@ -18,9 +18,22 @@ import (
 // Definitions keeps what is declared in YAML.
 type Definitions struct{ *Engine }
 
+// applies is how often an apply is begun anew where somebody else's came first.
+const applies = 10
+
 // Apply checks the files against each other and what is applied, asks the policies bound to saving, and stores
-// all or nothing.
-func (d Definitions) Apply(ctx context.Context, who promo.Principal, req api.ApplyRequest) (api.ApplyResult, error) {
+// all or nothing. Where other definitions were applied meanwhile, everything is checked again against those.
+func (d Definitions) Apply(ctx context.Context, who promo.Principal, req api.ApplyRequest) (res api.ApplyResult, err error) {
+	for range applies {
+		if res, err = d.applyOnce(ctx, who, req); err == nil || promo.CodeOf(err) != promo.CodeConflict {
+			break
+		}
+		d.Catalog.Invalidate()
+	}
+	return res, err
+}
+
+func (d Definitions) applyOnce(ctx context.Context, who promo.Principal, req api.ApplyRequest) (api.ApplyResult, error) {
 	v, err := d.Catalog.View(ctx)
 	if err != nil {
 		return api.ApplyResult{}, err
@@ -52,6 +65,9 @@ func (d Definitions) Apply(ctx context.Context, who promo.Principal, req api.App
 		return api.ApplyResult{}, err
 	}
 	d.Catalog.Invalidate()
+	if err := d.host(ctx, next.Defs); err != nil {
+		return api.ApplyResult{}, err
+	}
 	return res, d.audit(ctx, who, "definition:apply", "definition", req.Project, req.Project, changes)
 }
 

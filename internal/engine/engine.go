@@ -108,6 +108,7 @@ type Engine struct {
 	Repos     *repos.Repos
 	Fleet     Fleet
 	KnownGood *knowngood.Keeper
+	Hosts     Hosts
 	Policy    *policy.Engine
 	// Authz is asked where what is done depends on a request's body: which kinds of definitions it applies.
 	Authz Authorizer

@@ -147,8 +147,15 @@ func (e *Engine) input(ctx context.Context, p promo.Promotion) (contract.Promoti
 	return in, nil
 }
 
-// Resume starts the runs that were stored but not started when the server went down.
+// Resume finishes what was stored but not done when the server went down: repositories not made, runs not started.
 func (e *Engine) Resume(ctx context.Context) error {
+	v, err := e.Catalog.View(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.host(ctx, v.Defs); err != nil {
+		return err
+	}
 	ps, err := e.Store.Promotions(ctx, store.PromotionFilter{Active: true, Limit: activeRuns})
 	if err != nil {
 		return err

@@ -142,6 +142,8 @@ func (s *Server) rest() {
 		{sv.Sandbox != nil, s.restSandbox},
 		{sv.SandboxApps != nil, s.restSandboxApps},
 		{sv.Changes != nil, s.streams},
+		{sv.Repositories != nil, s.restRepositories},
+		{sv.SandboxLinks != nil, s.restSandboxLinks},
 		{true, s.restAccount},
 	} {
 		if noun.there {

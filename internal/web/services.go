@@ -23,6 +23,8 @@ type Services struct {
 	Sandbox      Sandbox
 	SandboxApps  SandboxApps
 	Changes      Changes
+	Repositories Repositories
+	SandboxLinks SandboxLinks
 }
 
 // Promotions reads and steers promotions. Ids are "<project>/<pipeline>/<number>".
