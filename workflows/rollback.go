@@ -305,11 +305,7 @@ func (r *rollback) onTargets(ctx workflow.Context, st *plan.Step) *promo.Error {
 			if err != nil {
 				return err
 			}
-			now := workflow.Now(ctx)
-			res, err := r.act(ctx, st, plan.Call{
-				Operation: e.Operation, Run: r.info, Stage: r.stageInfo(st.Name), Target: &t, Spec: spec,
-				Change: plan.Change{Merged: r.state.Commit}, StartedAt: now, Deadline: now.Add(st.Timeout),
-			}, e)
+			res, err := r.look(ctx, st, t, spec, e)
 			if err != nil {
 				return err
 			}
@@ -321,6 +317,26 @@ func (r *rollback) onTargets(ctx workflow.Context, st *plan.Step) *promo.Error {
 			return res.Verdict
 		})
 	})
+}
+
+// verifyLooks is how often a rollback verifies before it says that the environment is still bad: the first window
+// may hold what the undone release left in the metrics.
+const verifyLooks = 3
+
+// look runs a step on a target; a verification that failed looks again over a window of its own.
+func (r *rollback) look(ctx workflow.Context, st *plan.Step, t plan.Target, spec []byte, e *promo.Step) (plan.Result, *promo.Error) {
+	for n := 1; ; n++ {
+		now := workflow.Now(ctx)
+		res, err := r.act(ctx, st, plan.Call{
+			Operation: e.Operation, Run: r.info, Stage: r.stageInfo(st.Name), Target: &t, Spec: spec,
+			Change: plan.Change{Merged: r.state.Commit}, StartedAt: now, Deadline: now.Add(st.Timeout),
+		}, e)
+		if err != nil || res.Verdict == nil || res.Verdict.Code != promo.CodeVerification || n == verifyLooks {
+			return res, err
+		}
+		e.Attempt, e.Message = n+1, "looking again, the metrics may hold the release that was undone: "+res.Verdict.Msg
+		r.rec.changed()
+	}
 }
 
 // resolve evaluates what is left of expressions in a Verify step; only what the rollback itself knows is in scope.

@@ -181,7 +181,9 @@ func TestRollback(t *testing.T) {
 				}
 			},
 			want: append(append([]string{}, start...), append([]string{
-				"write good shared=false", "Sync rollback/sync eu", "Sync rollback/sync us", "Verify rollback/verify eu", "Verify rollback/verify us", "mark prod back good=false",
+				"write good shared=false", "Sync rollback/sync eu", "Sync rollback/sync us",
+				"Verify rollback/verify eu", "Verify rollback/verify eu", "Verify rollback/verify eu",
+				"Verify rollback/verify us", "Verify rollback/verify us", "Verify rollback/verify us", "mark prod back good=false",
 			}, finish...)...), phase: promo.PhaseFailed, code: promo.CodeVerification,
 		},
 	}
