@@ -224,6 +224,7 @@ func TestRefused(t *testing.T) {
 		"hook":            {"pre-receive hook declined", "remote: no", false, promo.CodeAuthorization},
 		"github rule":     {"push declined due to repository rule violations", "error: GH013: Repository rule violations found", false, promo.CodeAuthorization},
 		"github branch":   {"protected branch hook declined", "error: GH006: Protected branch update failed", false, promo.CodeAuthorization},
+		"own forge":       {"branch main is protected: open a pull request", "", false, promo.CodeAuthorization},
 		"gitlab":          {"pre-receive hook declined", "GitLab: You are not allowed to push code to protected branches on this project.", false, promo.CodeAuthorization},
 		"fsck":            {"unpack unpacker error", "fsck error in packed object", false, promo.CodeConfiguration},
 		"disk":            {"unpack unpack-objects abnormal exit", "No space left on device", false, promo.CodeConnectivity},

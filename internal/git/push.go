@@ -104,7 +104,7 @@ func refused(up refUpdate, reason, said string) error {
 		text = reason
 	}
 	switch {
-	case has("hook declined", "protected branch", "gh006", "gh013", "not allowed", "denied", "permission", "prohibited", "declined"):
+	case has("hook declined", "protected", "gh006", "gh013", "not allowed", "denied", "permission", "prohibited", "declined"):
 		return promo.Errorf(promo.CodeAuthorization, "server refused the push to %q: %s", branch, text).
 			WithHint("the branch is protected or a hook said no; a pull request may be allowed where a push is not")
 	case has("failed to update ref", "cannot lock ref", "failed to lock", "stale info", "fetch first", "non-fast-forward",
