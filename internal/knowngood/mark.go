@@ -28,29 +28,40 @@ func (k *Keeper) Baseline(ctx context.Context, req BaselineRequest) error {
 	if err != nil {
 		return err
 	}
-	synced := map[string]string{}
+	at := place{repo: repo, project: req.Project, service: req.Service, environment: req.Environment}
 	for _, t := range req.Targets {
-		apps, err := k.Fleet.Linked(ctx, req.Project, req.Service, req.Environment, t)
-		if err != nil {
+		at.targets = append(at.targets, t.Name)
+	}
+	for _, t := range req.Targets {
+		if good, err := k.settled(ctx, at, head, t); err != nil || !good {
 			return err
 		}
-		for _, a := range apps {
-			if a.Sync != promo.SyncSynced || a.Health != promo.HealthHealthy {
-				return nil
-			}
-			synced[t.Name] = a.Revision
-		}
-		if len(apps) == 0 {
-			return nil
-		}
-	}
-	if why, err := k.differs(ctx, repo, head, req.Service, req.Environment, synced); err != nil || why != "" {
-		return err
 	}
 	entry := promo.KnownGood{
 		Project: req.Project, Service: req.Service.Name, Environment: req.Environment, Commit: head, KnownGood: true,
 	}
 	return k.add(ctx, repo, entry, req.Service)
+}
+
+// settled reports whether every application of a target is Synced, Healthy and as the commit says.
+func (k *Keeper) settled(ctx context.Context, at place, commit string, t plan.Target) (bool, error) {
+	apps, err := k.Fleet.Linked(ctx, at.project, at.service, at.environment, t)
+	if err != nil {
+		return false, err
+	}
+	for _, a := range apps {
+		if a.Sync != promo.SyncSynced || a.Health != promo.HealthHealthy {
+			return false, nil
+		}
+		why, err := at.differs(ctx, commit, t.Name, a.Revision)
+		if code := promo.CodeOf(err); err != nil && code != promo.CodeNotFound && code != promo.CodeConfiguration {
+			return false, err
+		}
+		if err != nil || why != "" { // a revision that is no commit of the repository: a chart's version, a commit since pruned
+			return false, nil
+		}
+	}
+	return len(apps) > 0, nil
 }
 
 // Mark records what a stage brought into an environment. It is known-good only if each target's paths at the
@@ -62,9 +73,17 @@ func (k *Keeper) Mark(ctx context.Context, req MarkRequest) (MarkResult, error) 
 	}
 	res := MarkResult{KnownGood: req.Entry.KnownGood}
 	if res.KnownGood {
-		res.Reason, err = k.differs(ctx, repo, req.Entry.Commit, req.Service, req.Entry.Environment, req.Synced)
-		if err != nil {
-			return MarkResult{}, err
+		at := place{
+			repo: repo, project: req.Entry.Project, service: req.Service, environment: req.Entry.Environment,
+			targets: slices.Sorted(maps.Keys(req.Synced)),
+		}
+		for _, t := range at.targets {
+			if res.Reason, err = at.differs(ctx, req.Entry.Commit, t, req.Synced[t]); err != nil {
+				return MarkResult{}, err
+			}
+			if res.Reason != "" {
+				break
+			}
 		}
 		res.KnownGood = res.Reason == ""
 	}
@@ -93,69 +112,76 @@ func (k *Keeper) add(ctx context.Context, repo *git.Repo, e promo.KnownGood, ser
 	return k.History.AddKnownGood(ctx, e)
 }
 
-// differs says which target's paths at commit are not what was synced there, "" where all are.
-func (k *Keeper) differs(ctx context.Context, repo *git.Repo, commit string, service plan.Service, environment string, synced map[string]string) (string, error) {
-	for _, target := range slices.Sorted(maps.Keys(synced)) {
-		if synced[target] == commit {
-			continue
-		}
-		want, err := paths(ctx, repo, synced[target], service, environment, target, synced)
-		if err != nil {
-			return "", err
-		}
-		got, err := paths(ctx, repo, commit, service, environment, target, synced)
-		if err != nil {
-			return "", err
-		}
-		if !maps.Equal(want, got) {
-			return fmt.Sprintf("target %s was synced to %s, whose files differ from those of %s", target, synced[target], commit), nil
-		}
-	}
-	return "", nil
+// place is what the targets of an environment read of a repository.
+type place struct {
+	repo        *git.Repo
+	project     string
+	service     plan.Service
+	environment string
+	targets     []string
 }
 
-// paths returns the ids of everything that a target reads at a commit: the owned paths without the folders that
+// differs says how a target's paths at commit differ from what was synced there, "" where they don't.
+func (p place) differs(ctx context.Context, commit, target, synced string) (string, error) {
+	if synced == commit {
+		return "", nil
+	}
+	want, err := p.read(ctx, synced, target)
+	if err != nil {
+		return "", err
+	}
+	got, err := p.read(ctx, commit, target)
+	if err != nil || maps.Equal(want, got) {
+		return "", err
+	}
+	return fmt.Sprintf("target %s was synced to %s, whose files differ from those of %s", target, synced, commit), nil
+}
+
+// read returns the ids of everything that a target reads at a commit: the owned paths without the folders that
 // belong to other targets, and the shared ones.
-func paths(ctx context.Context, repo *git.Repo, commit string, service plan.Service, environment, target string, targets map[string]string) (map[string]string, error) {
-	out := map[string]string{}
-	tree, err := repo.Tree(ctx, commit)
+func (p place) read(ctx context.Context, commit, target string) (map[string]string, error) {
+	tree, err := p.repo.Tree(ctx, commit)
 	if err != nil {
 		return nil, err
 	}
-	for _, owned := range service.Owned[environment] {
-		names, err := tree.List(owned)
-		for i := range names {
-			names[i] = strings.TrimSuffix(names[i], "/") // List marks directories
-		}
-		if err != nil || !slices.ContainsFunc(names, func(n string) bool { _, ok := targets[n]; return ok }) {
-			names = nil // a file, or a folder without folders of targets: one id stands for all of it
-			if err := hash(ctx, repo, commit, owned, out); err != nil {
-				return nil, err
-			}
-		}
-		for _, n := range names {
-			if _, other := targets[n]; other && n != target {
-				continue
-			}
-			if err := hash(ctx, repo, commit, path.Join(owned, n), out); err != nil {
-				return nil, err
-			}
-		}
+	paths := slices.Clone(p.service.Shared)
+	for _, owned := range p.service.Owned[p.environment] {
+		paths = append(paths, p.parts(tree, owned, target)...)
 	}
-	for _, p := range service.Shared {
-		if err := hash(ctx, repo, commit, p, out); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return ids(ctx, p.repo, commit, paths)
 }
 
-// hash notes the id of what is at a path; nothing there is an id of its own.
-func hash(ctx context.Context, repo *git.Repo, commit, p string, into map[string]string) error {
-	id, err := repo.TreeHash(ctx, commit, p)
-	if err != nil && promo.CodeOf(err) != promo.CodeNotFound {
-		return err
+// parts are the places below an owned path that a target reads: the path itself, or, where it holds folders of
+// targets, what is in it but for the others' folders.
+func (p place) parts(tree *git.Tree, owned, target string) []string {
+	names, err := tree.List(owned)
+	if err != nil {
+		return []string{owned} // a file, or nothing: its id says which
 	}
-	into[p] = id
-	return nil
+	for i := range names {
+		names[i] = strings.TrimSuffix(names[i], "/") // List marks directories
+	}
+	if !slices.ContainsFunc(names, func(n string) bool { return slices.Contains(p.targets, n) }) {
+		return []string{owned}
+	}
+	var out []string
+	for _, n := range names {
+		if n == target || !slices.Contains(p.targets, n) {
+			out = append(out, path.Join(owned, n))
+		}
+	}
+	return out
+}
+
+// ids returns the id of what is at each path of a commit; nothing there is an id of its own.
+func ids(ctx context.Context, repo *git.Repo, commit string, paths []string) (map[string]string, error) {
+	out := make(map[string]string, len(paths))
+	for _, p := range paths {
+		id, err := repo.TreeHash(ctx, commit, p)
+		if err != nil && promo.CodeOf(err) != promo.CodeNotFound {
+			return nil, err
+		}
+		out[p] = id
+	}
+	return out, nil
 }

@@ -93,6 +93,9 @@ func (k *Keeper) choose(ctx context.Context, repo *git.Repo, t Target, head stri
 			continue
 		}
 		same, err := equal(ctx, repo, e.Commit, head, slices.Concat(t.OwnedPaths(), t.Service.Shared))
+		if err != nil && promo.CodeOf(err) == promo.CodeNotFound {
+			continue // the repository has lost it: it is no way back
+		}
 		if err != nil {
 			return promo.KnownGood{}, "", err
 		}
@@ -125,17 +128,17 @@ func named(known []promo.KnownGood, to string) (promo.KnownGood, string) {
 	return promo.KnownGood{}, fmt.Sprintf("commit %s was never known to be good: pin it first if you know better", found[0].Commit)
 }
 
-func equal(ctx context.Context, repo *git.Repo, a, b string, places []string) (bool, error) {
-	at, bt := map[string]string{}, map[string]string{}
-	for _, p := range places {
-		if err := hash(ctx, repo, a, p, at); err != nil {
-			return false, err
-		}
-		if err := hash(ctx, repo, b, p, bt); err != nil {
-			return false, err
-		}
+// equal reports whether two commits hold the same under each of the paths.
+func equal(ctx context.Context, repo *git.Repo, a, b string, paths []string) (bool, error) {
+	if _, err := repo.Tree(ctx, a); err != nil {
+		return false, err // a commit that is gone is not one that holds nothing
 	}
-	return maps.Equal(at, bt), nil
+	at, err := ids(ctx, repo, a, paths)
+	if err != nil {
+		return false, err
+	}
+	bt, err := ids(ctx, repo, b, paths)
+	return maps.Equal(at, bt), err
 }
 
 // Write makes the owned paths byte for byte what they were at the known-good commit, and touches nothing else. It

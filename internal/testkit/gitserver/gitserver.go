@@ -271,3 +271,21 @@ func (r *Repo) Fsck() {
 		r.s.tb.Errorf("git fsck --strict: %v\n%s", err, out)
 	}
 }
+
+// At is a bare repository that something else made and serves, for tests that look into it or write beside it.
+func At(tb testing.TB, dir string) *Repo {
+	return &Repo{Dir: dir, File: "file://" + dir, s: &Server{Root: filepath.Dir(dir), tb: tb}}
+}
+
+// Files lists what a commit holds, as "<mode> <blob>" by path.
+func (r *Repo) Files(commit string) map[string]string {
+	r.s.tb.Helper()
+	out := map[string]string{}
+	for line := range strings.Lines(r.Git("ls-tree", "-r", "-z", "--format=%(objectmode) %(objectname)\t%(path)", commit)) {
+		for entry := range strings.SplitSeq(strings.TrimRight(line, "\x00"), "\x00") {
+			id, path, _ := strings.Cut(entry, "\t")
+			out[path] = id
+		}
+	}
+	return out
+}
