@@ -141,7 +141,7 @@ func (s *stageRun) rollbackInput(reason, to, delivery, shared string, verify boo
 			Environment: s.plan.Environment.Name, To: to, Not: s.lastCommit(),
 		},
 		Targets: s.plan.Targets, Env: *s.plan.Environment, By: s.r.info.TriggeredBy, Reason: reason, Automatic: true,
-		Promotion: s.r.info.ID, Shared: shared, Delivery: delivery, Run: s.r.info,
+		Promotion: s.r.info.ID, Shared: shared, Delivery: delivery, Run: s.r.info, Inputs: s.r.in.Plan.Inputs,
 	}
 	if s.lane.held {
 		in.LaneToken = "passed"

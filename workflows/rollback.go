@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -344,10 +345,11 @@ func (r *rollback) resolve(ctx workflow.Context, st *plan.Step, t plan.Target) (
 	if !strings.Contains(string(st.Spec), "${{") {
 		return st.Spec, nil
 	}
-	p := plan.Plan{Service: r.in.Target.Service, Repository: r.in.Target.Repository}
+	p := plan.Plan{Service: r.in.Target.Service, Repository: r.in.Target.Repository, Inputs: map[string]any{}}
+	maps.Copy(p.Inputs, r.in.Inputs)
 	if r.state.Preview != nil {
 		p.Release.Version = r.state.Preview.Version
-		p.Inputs = map[string]any{"version": r.state.Preview.Version}
+		p.Inputs["version"] = r.state.Preview.Version
 	}
 	vars, err := p.Vars(r.info, nil, plan.Place{Stage: &plan.Stage{Name: "rollback", Environment: &r.in.Env}, Target: &t})
 	if err != nil {

@@ -225,6 +225,9 @@ type RollbackInput struct {
 	NoPrune   bool   `json:"noPrune,omitempty"`
 	// Verify are the stage's Verify steps, run after the sync.
 	Verify []plan.Step `json:"verify,omitempty"`
+	// Inputs are those of the promotion that the Verify steps were written for; the version becomes the one gone
+	// back to.
+	Inputs map[string]any `json:"inputs,omitempty"`
 	// BreakGlass goes on although a policy denies.
 	BreakGlass bool `json:"breakGlass,omitempty"`
 	// AcceptForeign undoes other people's commits without asking again.

@@ -55,6 +55,9 @@ func (r Rollbacks) Start(ctx context.Context, who promo.Principal, req api.Rollb
 	}
 	in := p.input(req, who, number)
 	in.Target.To = preview.To
+	if in.Inputs, err = r.inputsOf(ctx, req, preview.To); err != nil {
+		return promo.Rollback{}, err
+	}
 	state := promo.Rollback{
 		ID: in.ID, Project: req.Project, Service: req.Service, Environment: req.Environment, Number: number, To: preview.To, From: preview.From,
 		StartedBy: who.Name, Reason: req.Reason, Phase: promo.PhasePending, Preview: &preview, StartedAt: r.Now().UTC(),
@@ -72,6 +75,25 @@ func (r Rollbacks) Start(ctx context.Context, who promo.Principal, req api.Rollb
 		return promo.Rollback{}, wireError(err)
 	}
 	return state, r.audit(ctx, who, "rollback:run", "rollback", in.ID, req.Project, req)
+}
+
+// inputsOf are the inputs of the promotion that brought a commit into the environment; none for a baseline.
+func (r Rollbacks) inputsOf(ctx context.Context, req api.RollbackRequest, commit string) (map[string]any, error) {
+	known, err := r.Store.History(ctx, req.Project, req.Service, req.Environment, store.MaxLimit)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range known {
+		if _, rolled := cutRollback(k.Promotion); k.Commit != commit || k.Promotion == "" || rolled {
+			continue
+		}
+		p, err := r.Store.Promotion(ctx, k.Promotion)
+		if err != nil && promo.CodeOf(err) != promo.CodeNotFound {
+			return nil, err
+		}
+		return p.Inputs, nil
+	}
+	return nil, nil
 }
 
 // rollbackPlan is what is known of a service's environment when somebody wants it back.
