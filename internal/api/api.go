@@ -60,6 +60,25 @@ type RunRequest struct {
 	RequestID string `json:"requestID,omitempty"`
 }
 
+// Pipeline is what a person needs to know to run one.
+type Pipeline struct {
+	Name    string          `json:"name"`
+	Service string          `json:"service"`
+	Stages  []string        `json:"stages"`
+	Inputs  []PipelineInput `json:"inputs,omitempty"`
+}
+
+// PipelineInput is a value that a run takes: a string, number, boolean or choice.
+type PipelineInput struct {
+	Name        string   `json:"name"`
+	Type        string   `json:"type"`
+	Required    bool     `json:"required,omitempty"`
+	Pattern     string   `json:"pattern,omitempty"`
+	Default     any      `json:"default,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Allowed     []string `json:"allowed,omitempty"`
+}
+
 // PlanResult is what a run would do.
 type PlanResult struct {
 	Hash   string      `json:"hash"`

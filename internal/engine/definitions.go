@@ -194,7 +194,9 @@ func changed(project string, files []*spec.File, modules map[string][]byte, v ca
 	return defs, changes
 }
 
-func sortedKeys(m map[string][]byte) []string {
+func sortedKeys(m map[string][]byte) []string { return sortedNames(m) }
+
+func sortedNames[T any](m map[string]T) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)

@@ -48,7 +48,7 @@ func (r Runs) Run(ctx context.Context, who promo.Principal, req api.RunRequest) 
 		ID: req.Project + "/" + req.Pipeline + "/" + strconv.Itoa(number), Project: req.Project, Pipeline: req.Pipeline,
 		Number: number, Attempt: 1, TriggeredBy: who, PlanHash: hash, Version: p.Release.Version, StartedAt: r.Now().UTC(),
 	}
-	info.URL = r.URL + "/promotions/" + info.ID
+	info.URL = r.URL + "/projects/" + req.Project + "/promotions/" + req.Pipeline + "/" + strconv.Itoa(number)
 	if err := r.allowed(ctx, p, info, policy.OnRun); err != nil {
 		return promo.Promotion{}, err
 	}

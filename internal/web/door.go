@@ -57,6 +57,15 @@ func whoFrom(ctx context.Context) promo.Principal {
 	return who
 }
 
+type resourceKey struct{}
+
+// may reports whether the person of the request may do an action on what the page is about, so that pages show no
+// button that would be refused. The door decides again when it is pressed.
+func (s *Server) may(r *http.Request, action auth.Action) bool {
+	on, _ := r.Context().Value(resourceKey{}).(auth.Resource)
+	return s.authz.Authorize(r.Context(), whoFrom(r.Context()), action, on) == nil
+}
+
 // route registers a handler behind the door. It is the only caller of the mux.
 func (s *Server) route(rt route, h http.Handler) {
 	if rt.Action == "" || rt.Kind == "" {
@@ -73,6 +82,7 @@ func (s *Server) route(rt route, h http.Handler) {
 			return
 		}
 		ctx = context.WithValue(ctx, principalKey{}, who)
+		ctx = context.WithValue(ctx, resourceKey{}, rt.resource(r))
 		if !rt.Stream {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, requestTimeout)

@@ -49,6 +49,9 @@ func (s *Server) pageRoutes() {
 	if s.services.Promotions != nil {
 		s.promotionPages()
 	}
+	if s.services.Runs != nil {
+		s.runPages()
+	}
 	if s.services.Environments != nil {
 		s.environmentPages()
 	}

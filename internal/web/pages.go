@@ -117,6 +117,8 @@ type view struct {
 	// Watch is what the page's live part follows: "" for the whole project.
 	Watch string
 	Data  any
+	// May reports whether the person may do an action on what the page is about.
+	May func(action string) bool
 }
 
 // render writes a page. It is rendered whole first, so that an error never leaves half a page.
@@ -128,6 +130,7 @@ func (s *Server) render(w http.ResponseWriter, r *http.Request, status int, name
 		}
 	}
 	v.Demo = s.users
+	v.May = func(action string) bool { return s.may(r, action) }
 	v.Local, v.SignIn = s.services.PullRequests != nil, s.sessions != nil
 	var b bytes.Buffer
 	if err := s.pages.byName[name].Execute(&b, v); err != nil {

@@ -38,6 +38,7 @@ func funcs(now func() time.Time, as assets) template.FuncMap {
 		"runPath": runPath,
 		"join":    strings.Join,
 		"inc":     func(i int) int { return i + 1 },
+		"image":   func(name string) string { return name[strings.LastIndex(name, "/")+1:] },
 		"number":  func(id string) string { return id[strings.LastIndex(id, "/")+1:] },
 		"str":     func(v any) string { return fmt.Sprint(v) },
 	}

@@ -104,6 +104,10 @@ func (s *Server) restPromotions() {
 }
 
 func (s *Server) restRuns() {
+	operation(s, route{Method: http.MethodGet, Path: "/api/projects/{project}/pipelines", Action: auth.DefinitionRead, Kind: "pipeline", Summary: "List pipelines with the inputs that a run takes"},
+		func(ctx context.Context, who promo.Principal, in *ProjectPath) ([]api.Pipeline, error) {
+			return list(s.services.Runs.Pipelines(ctx, who, in.Project))
+		})
 	type runInput struct {
 		ProjectPath
 		Pipeline string `path:"pipeline" maxLength:"128"`

@@ -40,6 +40,8 @@ type Promotions interface {
 type Runs interface {
 	Run(ctx context.Context, who promo.Principal, req api.RunRequest) (promo.Promotion, error)
 	Plan(ctx context.Context, who promo.Principal, req api.RunRequest) (api.PlanResult, error)
+	// Pipelines lists what can be run in a project, with the inputs each takes.
+	Pipelines(ctx context.Context, who promo.Principal, project string) ([]api.Pipeline, error)
 }
 
 // Definitions keeps what is declared in YAML.

@@ -67,6 +67,16 @@ func (f *Promotions) Retry(ctx context.Context, who promo.Principal, req api.Ret
 type Runs struct {
 	RunFn  func(ctx context.Context, who promo.Principal, req api.RunRequest) (promo.Promotion, error)
 	PlanFn func(ctx context.Context, who promo.Principal, req api.RunRequest) (api.PlanResult, error)
+
+	PipelinesFn func(ctx context.Context, who promo.Principal, project string) ([]api.Pipeline, error)
+}
+
+// Pipelines calls PipelinesFn.
+func (f *Runs) Pipelines(ctx context.Context, who promo.Principal, project string) ([]api.Pipeline, error) {
+	if f.PipelinesFn == nil {
+		return nil, unset("Runs.Pipelines")
+	}
+	return f.PipelinesFn(ctx, who, project)
 }
 
 // Run calls RunFn.
