@@ -400,6 +400,14 @@ func TestWriteClosedPullRequest(t *testing.T) {
 	if err := w.Forge.CloseBy(t.Context(), "deploy", res.Change.PR, promo.Principal{Name: "bob"}, "no"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := w.keeper.Write(t.Context(), w.writeRequest("r", good))
-	t.Logf("after somebody closed it: %v", err)
+	before := w.repo.Head("main")
+	for range 2 {
+		_, err := w.keeper.Write(t.Context(), w.writeRequest("r", good))
+		if err == nil || promo.CodeOf(err) != promo.CodeConflict || !strings.Contains(err.Error(), "closed by bob") {
+			t.Errorf("a no is a no: got %v", err)
+		}
+	}
+	if list, err := w.Forge.List(t.Context(), forge.Filter{Repository: "deploy"}); err != nil || len(list) != 1 || w.repo.Head("main") != before {
+		t.Errorf("there are %d pull requests (%v), the branch is at %s", len(list), err, w.repo.Head("main"))
+	}
 }

@@ -58,17 +58,16 @@ func (r *Repos) CleanUp(ctx context.Context, project string, req contract.CleanU
 		return err
 	}
 	for _, c := range req.Changes {
-		if c.PR != 0 {
-			pr, err := r.Local.Forge.Get(ctx, req.Repository, c.PR)
-			if err != nil || pr.State == forge.StateMerged {
-				continue
-			}
-			if err := r.Local.Forge.Close(ctx, req.Repository, c.PR, "Closed by Davit: "+req.Reason); err != nil {
-				return err
-			}
+		merged, err := r.closePR(ctx, req, c.PR)
+		if err != nil {
+			return err
 		}
-		// A branch with other people's commits stays: it is not Davit's to throw away.
-		err := repo.DeleteBranch(ctx, c.Branch, c.Head)
+		// A branch with other people's commits stays: it is not Davit's to throw away. Nor is one that was pushed to
+		// directly, or of which nothing is known.
+		if merged || c.Foreign != "" || c.Head == "" || c.Branch == c.Base {
+			continue
+		}
+		err = repo.DeleteBranch(ctx, c.Branch, c.Head)
 		if code := promo.CodeOf(err); err != nil && code != promo.CodeNotFound && code != promo.CodeConflict {
 			return err
 		}
@@ -76,8 +75,33 @@ func (r *Repos) CleanUp(ctx context.Context, project string, req contract.CleanU
 	return nil
 }
 
-// Deliver opens a rollback's pull request and merges it once its branch allows that.
+// closePR closes a pull request unless it is merged; number 0 is none.
+func (r *Repos) closePR(ctx context.Context, req contract.CleanUpRequest, number int) (merged bool, err error) {
+	if number == 0 {
+		return false, nil
+	}
+	pr, err := r.Local.Forge.Get(ctx, req.Repository, number)
+	switch {
+	case err != nil && promo.CodeOf(err) == promo.CodeNotFound:
+		return false, nil
+	case err != nil:
+		return false, err
+	case pr.State == forge.StateMerged:
+		return true, nil
+	}
+	return false, r.Local.Forge.Close(ctx, req.Repository, number, "Closed by Davit: "+req.Reason)
+}
+
+// Deliver opens a rollback's pull request and merges it once its branch allows that. One that somebody closed is a
+// Conflict, and not opened again.
 func (r *Repos) Deliver(ctx context.Context, req knowngood.Delivery) (plan.Change, string, error) {
+	earlier, err := r.Local.Forge.List(ctx, forge.Filter{Repository: req.Repository, Head: req.Branch, Limit: 1})
+	if err != nil {
+		return plan.Change{}, "", err
+	}
+	if len(earlier) > 0 && earlier[0].State == forge.StateClosed {
+		return plan.Change{}, "", promo.Errorf(promo.CodeConflict, "the rollback's pull request %d was closed by %s", earlier[0].Number, earlier[0].ClosedBy)
+	}
 	pr, err := r.Local.Forge.Open(ctx, forge.Spec{
 		Repository: req.Repository, Head: req.Branch, Base: req.Base, Title: req.Title, Body: req.Body, Author: req.By,
 	})
@@ -88,8 +112,6 @@ func (r *Repos) Deliver(ctx context.Context, req knowngood.Delivery) (plan.Chang
 	switch {
 	case pr.State == forge.StateMerged:
 		return change, "", nil
-	case pr.State == forge.StateClosed:
-		return change, "", promo.Errorf(promo.CodeConflict, "the rollback's pull request %d was closed by %s", pr.Number, pr.ClosedBy)
 	case len(pr.Blocked) > 0:
 		return change, "pull request " + pr.URL + " waits for " + strings.Join(pr.Blocked, ", "), nil
 	}

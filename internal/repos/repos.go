@@ -25,6 +25,8 @@ type Forge interface {
 	Get(ctx context.Context, repository string, number int) (forge.PullRequest, error)
 	Merge(ctx context.Context, spec forge.MergeSpec) (forge.PullRequest, error)
 	Close(ctx context.Context, repository string, number int, comment string) error
+	// List is newest first.
+	List(ctx context.Context, filter forge.Filter) ([]forge.Details, error)
 }
 
 // Local says how Davit itself reaches the local forge's repositories.
