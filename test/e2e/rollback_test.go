@@ -285,13 +285,13 @@ func TestRollbackOfProtectedBranch(t *testing.T) {
 		if r.Phase.Final() {
 			t.Fatalf("ended: %s", toJSON(r))
 		}
-		return strings.Contains(r.Message, "review")
+		return strings.Contains(r.Message, "required approvals")
 	})
 	open := w.pulls("open")
 	if len(open) != 1 || !strings.Contains(r.Message, "/"+strconv.Itoa(open[0].Number)) {
 		t.Fatalf("pull requests %s; message %q", toJSON(open), r.Message)
 	}
-	w.s.must(t, manager, http.MethodPost, "/api/pull-requests/"+w.name+"/"+strconv.Itoa(open[0].Number)+"/review",
+	w.s.must(t, admin, http.MethodPost, "/api/pull-requests/"+w.name+"/"+strconv.Itoa(open[0].Number)+"/review",
 		api.ReviewRequest{State: "approved", Head: open[0].HeadSHA}, nil)
 	w.rolledBack(r.ID, promo.PhaseSucceeded)
 	head := w.pull()
