@@ -64,6 +64,10 @@ func (c *Catalog) View(ctx context.Context) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
+	if c.view.Defs != nil && generation == c.view.Generation {
+		c.fresh = true // somebody was told of the same apply before
+		return c.view, nil
+	}
 	v := View{Generation: generation, Modules: map[string][]byte{}, Stored: stored}
 	var files []*spec.File
 	for _, d := range stored {
