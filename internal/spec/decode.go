@@ -35,7 +35,7 @@ func (d *decoder) structure(v any, out reflect.Value, path string) {
 		d.mismatch(v, path, "a map")
 		return
 	}
-	fields := fieldsOf(out.Type())
+	fields := d.lang.fieldsOf(out.Type())
 	for _, key := range sortedKeys(m) {
 		at := joinPath(path, key)
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key })

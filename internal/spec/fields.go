@@ -24,6 +24,18 @@ type field struct {
 	bare     []string // names in scope of an expression without braces
 }
 
+// fieldsOf is the function of that name, once per type. The list is shared: callers don't alter it.
+func (l *Language) fieldsOf(t reflect.Type) []field {
+	if known, ok := l.fields.Load(t); ok {
+		if list, ok := known.([]field); ok {
+			return list
+		}
+	}
+	list := fieldsOf(t)
+	l.fields.Store(t, list)
+	return list
+}
+
 // fieldsOf lists the fields of a struct that JSON sees, embedded ones included.
 func fieldsOf(t reflect.Type) []field {
 	var out []field

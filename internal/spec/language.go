@@ -2,6 +2,7 @@ package spec
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/davit-cd/davit/steps"
 )
@@ -10,6 +11,8 @@ import (
 type Language struct {
 	types map[string]steps.Type
 	kinds []string // of the step types, sorted
+	// fields caches fieldsOf by type: reading the tags, patterns above all, costs more than the decoding.
+	fields sync.Map
 }
 
 // New returns the language with these step types. Of two of the same kind the later one counts.
