@@ -97,6 +97,7 @@ func (e *Engine) create(ctx context.Context, state promo.Promotion, in contract.
 func (e *Engine) start(ctx context.Context, in contract.PromotionInput) error {
 	_, err := e.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID: contract.PromotionID(in.Run.ID), TaskQueue: contract.TaskQueue,
+		EnableEagerStart:         true,                                           // the worker of this process begins at once, without a trip through matching
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE, // a retry is a new run of the same id
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		TypedSearchAttributes: temporal.NewSearchAttributes(
