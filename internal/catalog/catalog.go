@@ -7,7 +7,9 @@ package catalog
 
 import (
 	"context"
+	"maps"
 	"path"
+	"slices"
 	"sync"
 
 	"github.com/davit-cd/davit/internal/policy"
@@ -41,6 +43,8 @@ type View struct {
 	// Modules are the Rego files by "<project>/<path>".
 	Modules map[string][]byte
 	Stored  []store.Definition
+	// unread are the policy sets that this Davit can't read: those of an event can't be told from them.
+	unread []store.Definition
 }
 
 // New returns a catalog over a store.
@@ -78,6 +82,9 @@ func (c *Catalog) View(ctx context.Context) (View, error) {
 		f, diags := c.lang.Parse(d.File, d.Source)
 		if diags.HasErrors() {
 			// It was right when it was applied; a newer Davit may be stricter. The rest must go on working.
+			if d.Kind == spec.KindPolicySet {
+				v.unread = append(v.unread, d)
+			}
 			continue
 		}
 		files = append(files, f)
@@ -85,6 +92,20 @@ func (c *Catalog) View(ctx context.Context) (View, error) {
 	v.Defs = spec.NewDefinitions(files...)
 	c.view, c.fresh = v, true
 	return v, nil
+}
+
+// With returns the view as it would be with the files, and the modules by their path, of a project.
+func (v View) With(project string, files []*spec.File, modules map[string][]byte) View {
+	out := View{Generation: v.Generation, Defs: v.Defs.With(files...), Modules: maps.Clone(v.Modules), Stored: v.Stored}
+	for p, m := range modules {
+		out.Modules[project+"/"+p] = m
+	}
+	for _, d := range v.unread {
+		if _, replaced := out.Defs.Document(d.Kind, d.Project, d.Name); !replaced {
+			out.unread = append(out.unread, d)
+		}
+	}
+	return out
 }
 
 // Repository returns a repository's spec.
@@ -116,7 +137,8 @@ func (c *Catalog) Connector(ctx context.Context, project, name string) (*spec.Co
 }
 
 // PolicySets returns the sets of a project that are for the event; with names, those and no others, whatever
-// their events are. An unknown name is an error: a gate that is gone must not open.
+// their events are. An unknown name is an error, and so is a set that can't be read or lacks a module: a gate that is
+// gone must not open.
 func (v View) PolicySets(project string, names []string, event policy.On) ([]policy.Set, error) {
 	var out []policy.Set
 	if len(names) > 0 {
@@ -133,20 +155,22 @@ func (v View) PolicySets(project string, names []string, event policy.On) ([]pol
 		}
 		return out, nil
 	}
+	for _, d := range v.unread {
+		if d.Project == project {
+			return nil, promo.Errorf(promo.CodeConfiguration, "policy set %q of project %q can't be read by this version", d.Name, project).
+				WithHint("apply it again: `davit validate` says what it does not take; or delete it")
+		}
+	}
 	for _, doc := range v.Defs.Documents(spec.KindPolicySet) {
-		if doc.Metadata.Project != project {
+		ps, ok := doc.Spec.(*spec.PolicySetSpec)
+		if doc.Metadata.Project != project || ok && !slices.Contains(ps.On, string(event)) {
 			continue
 		}
 		set, err := v.set(doc)
 		if err != nil {
 			return nil, err
 		}
-		for _, on := range set.On {
-			if on == event {
-				out = append(out, set)
-				break
-			}
-		}
+		out = append(out, set)
 	}
 	return out, nil
 }

@@ -42,13 +42,7 @@ func (d Definitions) applyOnce(ctx context.Context, who promo.Principal, req api
 	if err != nil {
 		return api.ApplyResult{}, err
 	}
-	next := catalog.View{Generation: v.Generation, Defs: v.Defs.With(files...), Modules: map[string][]byte{}}
-	for k, m := range v.Modules {
-		next.Modules[k] = m
-	}
-	for p, m := range modules {
-		next.Modules[req.Project+"/"+p] = m
-	}
+	next := v.With(req.Project, files, modules)
 	more, err := d.checkApplied(ctx, who, req.Project, files, next)
 	if err != nil {
 		return api.ApplyResult{}, err
