@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 
 	"github.com/davit-cd/davit/internal/contract"
 	"github.com/davit-cd/davit/internal/promo"
@@ -109,9 +110,7 @@ func perTarget(raw json.RawMessage, req contract.ResolveRequest, vars map[string
 // with is vars and one more, in the form that JSON gives it.
 func with(vars map[string]any, name string, v any) map[string]any {
 	out := make(map[string]any, len(vars)+1)
-	for k, old := range vars {
-		out[k] = old
-	}
+	maps.Copy(out, vars)
 	b, err := json.Marshal(v)
 	if err == nil {
 		var m any

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/davit-cd/davit/internal/plan"
@@ -83,10 +84,8 @@ func oneOf(path, value string, allowed ...string) []Problem {
 	if value == "" || unresolved(value) {
 		return nil
 	}
-	for _, a := range allowed {
-		if value == a {
-			return nil
-		}
+	if slices.Contains(allowed, value) {
+		return nil
 	}
 	return []Problem{{Path: path, Msg: fmt.Sprintf("%q is not allowed", value), Hint: "allowed are " + strings.Join(allowed, ", ")}}
 }

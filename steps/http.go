@@ -208,12 +208,10 @@ func requestBody(v any) (io.Reader, string, error) {
 
 // connection tells why no answer came, without the URL's query, which may hold what is not for everybody.
 func connection(ctx context.Context, c *HTTPSpec, err error) error {
-	var ours *promo.Error
-	if errors.As(err, &ours) {
+	if ours, ok := errors.AsType[*promo.Error](err); ok {
 		return ours // a refused address
 	}
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
 	var timeout interface{ Timeout() bool }
@@ -280,8 +278,7 @@ func callFailed(in In, c *HTTPSpec, state httpState, err error) (Out, error) {
 	if c.Poll != nil && promo.CodeOf(err).Retryable() && in.Now.Before(in.Deadline) {
 		return pollAgain(c, state, err.Error())
 	}
-	var e *promo.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*promo.Error](err); ok {
 		return ended(c, e)
 	}
 	return Out{}, err

@@ -311,7 +311,7 @@ func (s *stageRun) conclude(ctx workflow.Context, err *promo.Error) {
 }
 
 // mark records the commit that the stage brought into its environment, and whether it is known-good.
-func (s *stageRun) mark(ctx workflow.Context, succeeded bool) { //nolint:revive // succeeded is a fact, not a mode
+func (s *stageRun) mark(ctx workflow.Context, succeeded bool) {
 	commit := s.lastCommit()
 	if s.plan.Environment == nil || commit == "" {
 		return

@@ -31,7 +31,7 @@ func run() int {
 	if dir, err := os.UserConfigDir(); err == nil {
 		p.ConfigDir = dir
 	}
-	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) { //nolint:gosec // a descriptor is a small number
+	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) {
 		if columns, rows, err := term.GetSize(fd); err == nil {
 			p.Columns, p.Rows = columns, rows
 		}

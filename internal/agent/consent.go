@@ -69,7 +69,7 @@ func (g guarded) Terminate(ctx context.Context, ref promo.ApplicationRef) error 
 }
 
 // Refresh asks for consent first: it makes the engine work, and with auto-sync it deploys.
-func (g guarded) Refresh(ctx context.Context, ref promo.ApplicationRef, hard bool) error { //nolint:revive // the port's own shape
+func (g guarded) Refresh(ctx context.Context, ref promo.ApplicationRef, hard bool) error {
 	if err := g.allowed(ctx, ref); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (g guarded) allowed(ctx context.Context, ref promo.ApplicationRef) error {
 	if ref.Agent != "" && ref.Agent != g.guard.name {
 		return promo.Errorf(promo.CodeConfiguration, "application %s/%s is on agent %q, this is agent %q", ref.Namespace, ref.Name, ref.Agent, g.guard.name)
 	}
-	app, err := g.Engine.Get(ctx, ref)
+	app, err := g.Get(ctx, ref)
 	if err != nil {
 		return err
 	}

@@ -129,8 +129,7 @@ func New(ctx context.Context, o Options) (a *App, err error) {
 
 // inPart says which part could not be opened; the code stays.
 func inPart(name string, err error) error {
-	var pe *promo.Error
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*promo.Error](err); ok {
 		c := *pe
 		c.Msg = name + ": " + pe.Msg
 		return &c

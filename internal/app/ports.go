@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -66,9 +67,7 @@ func (f *fleet) Linked(ctx context.Context, _ string, service plan.Service, envi
 	if len(service.Selector) == 0 {
 		labels[labelService] = service.Name
 	}
-	for k, v := range service.Selector {
-		labels[k] = v
-	}
+	maps.Copy(labels, service.Selector)
 	return f.view.Find(ctx, target.Agent, labels)
 }
 

@@ -62,9 +62,7 @@ func (s *sandboxes) start(ctx context.Context) error {
 		return err
 	}
 	changes := s.a.store.Subscribe(s.ctx)
-	s.wg.Add(1)
-	go func() {
-		defer s.wg.Done()
+	s.wg.Go(func() {
 		for ev := range changes {
 			if ev.Kind != store.EventDefinition && ev.Kind != store.EventLost {
 				continue
@@ -73,7 +71,7 @@ func (s *sandboxes) start(ctx context.Context) error {
 				s.a.o.Log.ErrorContext(s.ctx, "sandbox clusters not brought up", "error", err)
 			}
 		}
-	}()
+	})
 	return nil
 }
 

@@ -105,7 +105,8 @@ func TestRefusalSaysWhatIsMissing(t *testing.T) {
 		"elsewhere":         {"approver", t.Context(), Resource{Project: "bank"}, `"approver" lacks the permission "promotion:decide" in project "bank" (it has no role there; roles with the permission: admin, approver)`},
 		"on the server":     {"approver", t.Context(), Resource{}, `"approver" lacks the permission "promotion:decide" on the server (it has no role there; roles with the permission: admin, approver)`},
 		"a token": {
-			"admin", WithIdentity(t.Context(), Identity{Token: &Token{Name: "ci", Role: RoleViewer, Project: "shop"}}), Resource{Project: "shop"},
+			"admin", WithIdentity(t.Context(), Identity{Token: &Token{Name: "ci", Role: RoleViewer, Project: "shop"}}),
+			Resource{Project: "shop"},
 			`token "ci" of "admin" lacks the permission "promotion:decide" in project "shop" (it has viewer there; roles with the permission: admin, approver)`,
 		},
 	}

@@ -35,7 +35,7 @@ type AgentOptions struct {
 
 // secretLine reads a secret from a file's first line; "-" is standard input.
 func (a *app) secretLine(file string) (promo.Secret, error) {
-	var in io.Reader = a.Stdin
+	in := a.Stdin
 	if file != "-" {
 		f, err := os.Open(file) //nolint:gosec // named by the person who runs the agent
 		if err != nil {

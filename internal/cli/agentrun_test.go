@@ -20,7 +20,7 @@ func TestAgentRun(t *testing.T) {
 	config := filepath.Join(dir, "agent.yaml")
 	for file, text := range map[string]string{
 		config:                      "name: moon\ngateway: davit.example.com:7400\nsandbox: state\ntokenFile: token\nprojects: [shop]\napplications: [apps.yaml]\n",
-		filepath.Join(dir, "token"): "davit_agent_x\n", filepath.Join(dir, "bad.yaml"): "nmae: moon\n",
+		filepath.Join(dir, "token"): "davit_agent_x\n", filepath.Join(dir, "bad.yaml"): "name: moon\n",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -46,11 +46,14 @@ func TestAgentRun(t *testing.T) {
 			}, "",
 		},
 		"environment": {
-			"no files at all", []string{"--name", "a", "--gateway", "127.0.0.1:1", "--sandbox", "s"}, cli.ExitDone,
-			cli.AgentOptions{Name: "a", Gateway: "127.0.0.1:1", Sandbox: "s", Token: "from-env", GitPassword: "hidden"}, "",
+			"no files at all",
+			[]string{"--name", "a", "--gateway", "127.0.0.1:1", "--sandbox", "s"},
+			cli.ExitDone,
+			cli.AgentOptions{Name: "a", Gateway: "127.0.0.1:1", Sandbox: "s", Token: "from-env", GitPassword: "hidden"},
+			"",
 		},
 		"nothing": {"says what is needed and what there is", nil, cli.ExitUsage, cli.AgentOptions{}, "other engines than the sandbox are not in this version"},
-		"typo":    {"unknown keys are errors", []string{"--config", filepath.Join(dir, "bad.yaml")}, cli.ExitUsage, cli.AgentOptions{}, "nmae"},
+		"typo":    {"unknown keys are errors", []string{"--config", filepath.Join(dir, "bad.yaml")}, cli.ExitUsage, cli.AgentOptions{}, "name"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

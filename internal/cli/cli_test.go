@@ -150,8 +150,10 @@ func (w *world) fill() {
 		return []api.FleetEntry{{Agent: "us", Target: "us-east", Environment: "prod", Application: "checkout-us", Revision: "1a2b3c4d5e6f", Sync: promo.SyncSynced, Health: promo.HealthHealthy, Images: []string{"checkout:v1.2.2"}}}, nil
 	}
 	f.Rollbacks.PreviewFn = func(context.Context, promo.Principal, api.RollbackRequest) (promo.Preview, error) {
-		return promo.Preview{To: "1a2b3c4d5e6f", Version: "v1.2.2", From: "ffffffff00", Files: []string{"prod/us-east/values.yaml"}, Shared: []string{"base/deployment.yaml"}, Readers: []string{"dev", "staging"},
-			Foreign: []promo.Commit{{SHA: "abcdef0123", Author: "someone", Subject: "raise memory"}}, Prunes: map[string][]string{"us-east": {"ConfigMap/extra"}}, Diff: "-tag: v1.2.3\n+tag: v1.2.2\n"}, nil
+		return promo.Preview{
+			To: "1a2b3c4d5e6f", Version: "v1.2.2", From: "ffffffff00", Files: []string{"prod/us-east/values.yaml"}, Shared: []string{"base/deployment.yaml"}, Readers: []string{"dev", "staging"},
+			Foreign: []promo.Commit{{SHA: "abcdef0123", Author: "someone", Subject: "raise memory"}}, Prunes: map[string][]string{"us-east": {"ConfigMap/extra"}}, Diff: "-tag: v1.2.3\n+tag: v1.2.2\n",
+		}, nil
 	}
 	f.Definitions.ApplyFn = func(_ context.Context, _ promo.Principal, req api.ApplyRequest) (api.ApplyResult, error) {
 		if strings.Contains(req.Files[0].Content, "bad") {

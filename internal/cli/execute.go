@@ -76,8 +76,7 @@ func (a *app) complain(err error) {
 	if err == nil {
 		return
 	}
-	var no errNo
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[errNo](err); ok {
 		if no.why != "" {
 			a.say("davit: %s", no.why)
 		}

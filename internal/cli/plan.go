@@ -62,7 +62,7 @@ func planLines(res api.PlanResult) []string {
 			for _, t := range w.Targets {
 				lines = append(lines, "  "+t.Name+" by agent "+t.Agent+": "+orDefault(strings.Join(t.Applications, ", "), "no application"))
 			}
-			for _, line := range strings.Split(strings.TrimRight(w.Diff, "\n"), "\n") {
+			for line := range strings.SplitSeq(strings.TrimRight(w.Diff, "\n"), "\n") {
 				if w.Diff != "" {
 					lines = append(lines, "    "+line)
 				}

@@ -56,21 +56,18 @@ func Unwire(err error) *promo.Error {
 	if err == nil || temporal.IsCanceledError(err) {
 		return nil
 	}
-	var pe *promo.Error
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*promo.Error](err); ok {
 		return pe
 	}
 	// Where the time for retries ran out, what went wrong each time (the timeout's cause) says more than "timeout".
-	var app *temporal.ApplicationError
-	if errors.As(err, &app) {
+	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		var f Fault
 		if app.HasDetails() && app.Details(&f) == nil && f.Code != "" {
 			return &promo.Error{Code: f.Code, Msg: f.Msg, Hint: f.Hint}
 		}
 		return &promo.Error{Code: promo.CodeInternal, Msg: app.Message()}
 	}
-	var to *temporal.TimeoutError
-	if errors.As(err, &to) {
+	if to, ok := errors.AsType[*temporal.TimeoutError](err); ok {
 		return &promo.Error{Code: promo.CodeTimeout, Msg: "timed out: " + to.Message()}
 	}
 	return &promo.Error{Code: promo.CodeInternal, Msg: err.Error()}

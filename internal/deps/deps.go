@@ -1,8 +1,8 @@
-
 // Package deps pins the dependencies until every package that needs them exists.
 package deps
 
 import (
+	_ "github.com/chromedp/chromedp"
 	_ "github.com/danielgtaylor/huma/v2"
 	_ "github.com/danielgtaylor/huma/v2/adapters/humago"
 	_ "github.com/expr-lang/expr"
@@ -20,7 +20,6 @@ import (
 	_ "github.com/rogpeppe/go-internal/testscript"
 	_ "github.com/santhosh-tekuri/jsonschema/v6"
 	_ "github.com/spf13/cobra"
-	_ "github.com/chromedp/chromedp"
 	_ "go.temporal.io/sdk/client"
 	_ "go.temporal.io/sdk/testsuite"
 	_ "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"

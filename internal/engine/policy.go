@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/davit-cd/davit/internal/api"
 	"github.com/davit-cd/davit/internal/catalog"
@@ -164,13 +165,13 @@ func (e *Engine) Decide(ctx context.Context, req steps.PolicyRequest) (steps.Pol
 }
 
 func subjectStep(req steps.PolicyRequest) string {
-	out := ""
+	var out strings.Builder
 	for _, s := range []string{req.Stage, req.Step, req.Target} {
 		if s != "" {
-			out += "/" + s
+			out.WriteString("/" + s)
 		}
 	}
-	return out
+	return out.String()
 }
 
 // document is the run's document, or the step's own input.

@@ -46,7 +46,7 @@ func (r Records) Blob(ctx context.Context, _ promo.Principal, req api.BlobReques
 // filesOf lists the files of a unified diff with their parts of it.
 func filesOf(diff string) []policy.FileDiff {
 	var out []policy.FileDiff
-	for _, part := range strings.Split("\n"+diff, "\ndiff --git ") {
+	for part := range strings.SplitSeq("\n"+diff, "\ndiff --git ") {
 		head, _, _ := strings.Cut(part, "\n")
 		_, path, ok := strings.Cut(head, " b/")
 		if ok {

@@ -104,8 +104,7 @@ func (e *Engine) start(ctx context.Context, in contract.PromotionInput) error {
 			contract.AttrProject.ValueSet(in.Run.Project), contract.AttrPipeline.ValueSet(in.Run.Pipeline),
 			contract.AttrService.ValueSet(in.Plan.Service.Name)),
 	}, contract.PromotionWorkflow, in)
-	var running *serviceerror.WorkflowExecutionAlreadyStarted
-	if errors.As(err, &running) {
+	if _, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
 		return nil
 	}
 	return wireError(err)

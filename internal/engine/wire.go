@@ -25,8 +25,7 @@ func (e *Engine) TellLane(ctx context.Context, lane contract.LaneID, m contract.
 // Alive reports whether a workflow is still running.
 func (e *Engine) Alive(ctx context.Context, workflowID string) (bool, error) {
 	d, err := e.Temporal.DescribeWorkflowExecution(ctx, workflowID, "")
-	var missing *serviceerror.NotFound
-	if errors.As(err, &missing) {
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return false, nil
 	}
 	if err != nil {

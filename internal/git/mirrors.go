@@ -100,7 +100,7 @@ func NewMirrors(dir string, opts Options) (*Mirrors, error) {
 	if err != nil {
 		return nil, promo.Errorf(promo.CodeConfiguration, "directory for mirrors: %w", err)
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil { //nolint:gosec // descriptors are small
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = lock.Close() // nothing was written
 		return nil, promo.Errorf(promo.CodeConflict, "mirrors in %q are in use by another process: %w", dir, err).
 			WithHint("each process needs a data directory of its own")
@@ -178,6 +178,6 @@ func (m *Mirrors) Close() error {
 		errs = append(errs, r.close())
 	}
 	// Unlocked before it is closed: a program that is being started may hold a copy of the descriptor for a moment.
-	errs = append(errs, unix.Flock(int(m.lock.Fd()), unix.LOCK_UN), m.lock.Close()) //nolint:gosec // descriptors are small
+	errs = append(errs, unix.Flock(int(m.lock.Fd()), unix.LOCK_UN), m.lock.Close())
 	return errors.Join(errs...)
 }

@@ -47,7 +47,7 @@ func (c *client) push(ctx context.Context, up refUpdate, pack []byte) error {
 	}
 	defer func() { _ = answer.Close() }()
 	var said capped
-	var report io.Reader = io.LimitReader(answer, maxReport)
+	report := io.LimitReader(answer, maxReport)
 	if caps.has("side-band-64k") {
 		report = &sideband{p: newPktReader(report), say: func(b []byte) { _, _ = said.Write(b) }}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -208,9 +209,7 @@ func (s *store) commit(id plumbing.Hash) (*commit, error) {
 func (s *store) add(objects map[plumbing.Hash]object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, o := range objects {
-		s.fresh[id] = o
-	}
+	maps.Copy(s.fresh, objects)
 }
 
 // addPack writes a pack that is too large for memory straight to disk. It must not be thin. The lock is not held
@@ -251,9 +250,7 @@ func (s *store) writePack(write func(w io.Writer) error) error {
 func (s *store) persist() error {
 	s.mu.Lock()
 	batch := make(map[plumbing.Hash]object, len(s.fresh))
-	for id, o := range s.fresh {
-		batch[id] = o
-	}
+	maps.Copy(batch, s.fresh)
 	s.mu.Unlock()
 	if len(batch) == 0 {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 
@@ -95,8 +96,7 @@ func (t *httpTransport) do(req *http.Request, svc service) (io.ReadCloser, error
 
 // stripURL takes the url out of the client's error: wireError says it already.
 func stripURL(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err
@@ -148,7 +148,7 @@ func (t *fileTransport) run(ctx context.Context, svc service, body []byte, flags
 	cmd := exec.CommandContext(ctx, t.git, args...) //nolint:gosec // the program was looked up, the directory comes from configuration and follows all flags
 	cmd.Env = t.env
 	if svc == uploadPack {
-		cmd.Env = append(t.env[:len(t.env):len(t.env)], "GIT_PROTOCOL=version=2")
+		cmd.Env = append(slices.Clip(t.env), "GIT_PROTOCOL=version=2")
 	}
 	cmd.Stdin = bytes.NewReader(body)
 	p := &process{ctx: ctx, cmd: cmd, name: "file://" + t.dir}

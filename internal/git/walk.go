@@ -37,9 +37,10 @@ func (r *Repo) paintUpTo(ctx context.Context, a, b plumbing.Hash, limit int) (pa
 	for n := 0; w.single > 0 && n < limit; n++ {
 		c := w.pop()
 		flags := w.flags[c.id]
-		if flags == ours|theirs {
+		switch flags {
+		case ours | theirs:
 			met = append(met, c)
-		} else if flags == theirs {
+		case theirs:
 			order = append(order, c)
 		}
 		for _, p := range c.parents {

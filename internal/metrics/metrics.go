@@ -141,7 +141,7 @@ func (a active) Describe(ch chan<- *prometheus.Desc) { ch <- activeDesc() }
 
 // Collect is part of prometheus.Collector.
 func (a active) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeLimit) //nolint:contextcheck // Prometheus has no context to give
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeLimit)
 	defer cancel()
 	phases, err := a.s.Active(ctx)
 	if err != nil {

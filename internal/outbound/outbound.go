@@ -141,8 +141,7 @@ func (g guard) dial(ctx context.Context, network, address string) (net.Conn, err
 	if err == nil {
 		return conn, nil
 	}
-	var refused *promo.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*promo.Error](err); ok {
 		return nil, refused
 	}
 	return nil, err

@@ -46,15 +46,18 @@ func TestCompileErrors(t *testing.T) {
 	}{
 		"single quotes": {
 			"E7 as printed", "package pipeline\ndeny[msg] {\n  input.x == 'Deployment'\n}",
-			Problem{"p.rego", 3, 14, "illegal token"}, "double quotes",
+			Problem{"p.rego", 3, 14, "illegal token"},
+			"double quotes",
 		},
 		"unsafe msg": {
 			"E7 with quotes mended, msg never bound", "package pipeline\ndeny[msg] {\n  input.x == \"Deployment\"\n}",
-			Problem{"p.rego", 2, 6, "var msg is unsafe"}, "give the variable a value",
+			Problem{"p.rego", 2, 6, "var msg is unsafe"},
+			"give the variable a value",
 		},
 		"curly quotes": {
 			"as pasted from a document", "package pipeline\ndeny[msg] {\n  msg := “no”\n}",
-			Problem{"p.rego", 3, 10, "illegal token"}, "curly quotes",
+			Problem{"p.rego", 3, 10, "illegal token"},
+			"curly quotes",
 		},
 		"unknown function": {"a typo", "package a\ndeny if cuont(input) > 1", Problem{"p.rego", 2, 9, "undefined function cuont"}, ""},
 		"v1 forced on v0":  {"the comment decides", "# rego: v1\npackage a\ndeny[\"x\"] { input.a }", Problem{"p.rego", 3, 1, "`if` keyword is required"}, ""},

@@ -220,8 +220,7 @@ func ask(ctx context.Context, q *rego.PreparedEvalQuery, in *Input, at time.Time
 // reason gives OPA's text on one line, without its internal error code.
 func reason(err error) string {
 	text := err.Error()
-	var e *topdown.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*topdown.Error](err); ok {
 		text = e.Message
 		if e.Location != nil {
 			text = fmt.Sprintf("%s:%d: %s", e.Location.File, e.Location.Row, e.Message)

@@ -114,8 +114,7 @@ func TestFS(ctx context.Context, files fs.FS, prefix string) (Report, error) {
 		}
 		return nil
 	})
-	var list ast.Errors
-	if errors.As(err, &list) {
+	if list, ok := errors.AsType[ast.Errors](err); ok {
 		return Report{}, promo.Errorf(promo.CodeConfiguration, "%w", compileError(Source{Name: prefix}, list))
 	}
 	if err != nil {
@@ -142,7 +141,7 @@ func readModules(files fs.FS, prefix string) (map[string]*ast.Module, error) {
 		m, err := readModule(files, path, name)
 		if err != nil {
 			problems = append(problems, err)
-			return nil //nolint:nilerr // collected
+			return nil
 		}
 		modules[name] = m
 		return nil
@@ -237,7 +236,7 @@ func testResult(t *tester.Result) TestResult {
 	return res
 }
 
-// failedCases lists the failed cases of a test with cases: test_x[name] if …
+// failedCases lists the failed cases of a test with cases: test_x[name] if ….
 func failedCases(cases tester.SubResultMap) []string {
 	var failed []string
 	for path, c := range cases.Iter {

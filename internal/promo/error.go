@@ -94,7 +94,7 @@ func cause(err error) error {
 	if inner := errors.Unwrap(err); inner != nil {
 		return silent{inner}
 	}
-	if _, several := err.(interface{ Unwrap() []error }); several { //nolint:errorlint // fmt's own error is asked, not its chain
+	if _, several := err.(interface{ Unwrap() []error }); several {
 		return silent{err}
 	}
 	return nil
@@ -114,8 +114,7 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 
 // CodeOf returns the code of the first Error in err's chain, or CodeInternal when there is none.
 func CodeOf(err error) Code {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	return CodeInternal

@@ -54,7 +54,7 @@ func (d *decoder) structure(v any, out reflect.Value, path string) {
 		}
 	}
 	if out.Type() == reflect.TypeFor[Step]() && out.CanAddr() {
-		if s, ok := out.Addr().Interface().(*Step); ok {
+		if s, ok := reflect.TypeAssert[*Step](out.Addr()); ok {
 			d.stepSpec(s, m, path)
 		}
 	}
@@ -197,7 +197,8 @@ func (d *decoder) duration(v any, out reflect.Value, path string) {
 
 // plain fills values of Go's own kinds.
 func (d *decoder) plain(v any, out reflect.Value, path string) {
-	//exhaustive:ignore // the other kinds are no values of the language
+	// the other kinds are no values of the language
+	//exhaustive:ignore
 	switch out.Kind() {
 	case reflect.Struct:
 		d.structure(v, out, path)
@@ -319,7 +320,8 @@ func wanted(t reflect.Type) expression.Kind {
 	case t == reflect.TypeFor[json.RawMessage]():
 		return expression.KindAny
 	}
-	//exhaustive:ignore // the other kinds are no values of the language
+	// the other kinds are no values of the language
+	//exhaustive:ignore
 	switch t.Kind() {
 	case reflect.String:
 		return expression.KindString

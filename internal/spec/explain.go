@@ -153,7 +153,8 @@ func goType(t reflect.Type) string {
 	case t == reflect.TypeFor[json.RawMessage](), t.Kind() == reflect.Interface:
 		return "any"
 	}
-	//exhaustive:ignore // the other kinds are no values of the language
+	// the other kinds are no values of the language
+	//exhaustive:ignore
 	switch t.Kind() {
 	case reflect.Pointer:
 		return goType(t.Elem())
@@ -183,7 +184,8 @@ func facts(f *field, v reflect.Value) string {
 	if v.Type() == reflect.TypeFor[plan.Duration]() {
 		return fmt.Sprintf(", default %s", plan.Duration(v.Int()))
 	}
-	//exhaustive:ignore // the other kinds are no values of the language
+	// the other kinds are no values of the language
+	//exhaustive:ignore
 	switch v.Kind() {
 	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64:
 		return fmt.Sprintf(", default %v", v.Interface())

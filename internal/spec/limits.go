@@ -13,7 +13,8 @@ import (
 // limits applies the limits of a field's tags to its value.
 func (d *decoder) limits(out reflect.Value, path string, f *field) {
 	out = reflect.Indirect(out)
-	//exhaustive:ignore // the other kinds are no values of the language
+	// the other kinds are no values of the language
+	//exhaustive:ignore
 	switch out.Kind() {
 	case reflect.Slice:
 		if out.Len() < f.minItems {

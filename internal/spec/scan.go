@@ -46,7 +46,8 @@ func (s *scanner) scan(n *yaml.Node, path string, depth int) any {
 		return s.scan(n.Alias, path, depth+1)
 	}
 	s.doc.nodes[path] = n
-	//exhaustive:ignore // the other kinds are no values of the language
+	// the other kinds are no values of the language
+	//exhaustive:ignore
 	switch n.Kind {
 	case yaml.MappingNode:
 		return s.mapping(n, path, depth)

@@ -174,7 +174,7 @@ func (b *schemaBuilder) mapped(outer, t reflect.Type) *jsonschema.Schema {
 	case t == outer:
 		return nil
 	case t == reflect.TypeFor[plan.Duration]():
-		return &jsonschema.Schema{Type: "string", MinLength: pointer(uint64(1)), Pattern: durationText}
+		return &jsonschema.Schema{Type: "string", MinLength: new(uint64(1)), Pattern: durationText}
 	case t == reflect.TypeFor[json.RawMessage]() || t.Kind() == reflect.Interface:
 		return jsonschema.TrueSchema
 	case t.Kind() == reflect.Struct || t.Kind() == reflect.Slice || t.Kind() == reflect.Map || t.Kind() == reflect.Pointer:
@@ -183,7 +183,8 @@ func (b *schemaBuilder) mapped(outer, t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-func pointer[T any](v T) *T { return &v }
+//go:fix inline
+func pointer[T any](v T) *T { return new(v) }
 
 func generic(s *jsonschema.Schema) map[string]any {
 	out := map[string]any{}
@@ -247,7 +248,8 @@ func (b *schemaBuilder) exact(t reflect.Type, f *field, in flavour) map[string]a
 	case t.Implements(unmarshaler()) || reflect.PointerTo(t).Implements(unmarshaler()):
 		return map[string]any{}
 	}
-	//exhaustive:ignore // the other kinds are no values of the language
+	// the other kinds are no values of the language
+	//exhaustive:ignore
 	switch t.Kind() {
 	case reflect.Struct:
 		return b.ref(t, in)
@@ -278,7 +280,8 @@ func itemLimits(f *field) *field {
 
 func scalar(t reflect.Type, f *field) map[string]any {
 	s := map[string]any{}
-	//exhaustive:ignore // the other kinds are no values of the language
+	// the other kinds are no values of the language
+	//exhaustive:ignore
 	switch t.Kind() {
 	case reflect.String:
 		s["type"] = "string"

@@ -151,7 +151,7 @@ func start(ctx context.Context, o Options) (*Server, error) {
 		if attempt == bindAttempts || !errors.Is(err, errPortTaken) {
 			return nil, err
 		}
-		o.Logger.Debug("a port was taken while temporal started, trying others", "attempt", attempt)
+		o.Logger.DebugContext(ctx, "a port was taken while temporal started, trying others", "attempt", attempt)
 	}
 }
 

@@ -98,7 +98,7 @@ func (s *Server) route(rt route, h http.Handler) {
 func (rt route) resource(r *http.Request) auth.Resource {
 	res := auth.Resource{Project: r.PathValue("project"), Kind: rt.Kind}
 	var names []string
-	for _, part := range strings.Split(rt.Path, "/") {
+	for part := range strings.SplitSeq(rt.Path, "/") {
 		name := strings.Trim(part, "{}")
 		if name != part && name != "project" {
 			names = append(names, r.PathValue(name))

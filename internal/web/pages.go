@@ -19,10 +19,10 @@ import (
 )
 
 //go:embed templates/*.html
-var templateFiles embed.FS //nolint:gochecknoglobals // embedded files can only be a variable
+var templateFiles embed.FS
 
 //go:embed assets/*
-var assetFiles embed.FS //nolint:gochecknoglobals // embedded files can only be a variable
+var assetFiles embed.FS
 
 // pages renders templates and serves assets.
 type pages struct {

@@ -53,8 +53,7 @@ type problem struct {
 // problemOf maps an error once, at the border. Only a *promo.Error was written for people; the text of any
 // other error stays in the log.
 func problemOf(err error) *problem {
-	var already *problem
-	if errors.As(err, &already) {
+	if already, ok := errors.AsType[*problem](err); ok {
 		return already
 	}
 	if errors.Is(err, context.Canceled) {

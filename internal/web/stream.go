@@ -32,18 +32,24 @@ const (
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
 func (s *Server) streams() {
-	s.route(route{Method: http.MethodGet, Path: "/api/projects/{project}/events", Action: auth.PromotionRead, Kind: "event", Stream: true,
-		Summary: "Stream what changes in a project (server-sent events); read again what you show"}, http.HandlerFunc(s.projectEvents))
+	s.route(route{
+		Method: http.MethodGet, Path: "/api/projects/{project}/events", Action: auth.PromotionRead, Kind: "event", Stream: true,
+		Summary: "Stream what changes in a project (server-sent events); read again what you show",
+	}, http.HandlerFunc(s.projectEvents))
 	if s.services.Promotions != nil {
-		s.route(route{Method: http.MethodGet, Path: "/api/projects/{project}/promotions/{pipeline}/{number}/events", Action: auth.PromotionRead, Kind: "promotion", Stream: true,
-			Summary: "Stream the states of a promotion (server-sent events): the present one first, \"end\" after the last"},
+		s.route(route{
+			Method: http.MethodGet, Path: "/api/projects/{project}/promotions/{pipeline}/{number}/events", Action: auth.PromotionRead, Kind: "promotion", Stream: true,
+			Summary: "Stream the states of a promotion (server-sent events): the present one first, \"end\" after the last",
+		},
 			s.stateEvents("promotion", func(r *http.Request) string {
 				return r.PathValue("project") + "/" + r.PathValue("pipeline") + "/" + r.PathValue("number")
 			}, s.promotionState))
 	}
 	if s.services.Rollbacks != nil {
-		s.route(route{Method: http.MethodGet, Path: "/api/projects/{project}/rollbacks/{service}/{environment}/{run}/events", Action: auth.RollbackRead, Kind: "rollback", Stream: true,
-			Summary: "Stream the states of a rollback (server-sent events): the present one first, \"end\" after the last"},
+		s.route(route{
+			Method: http.MethodGet, Path: "/api/projects/{project}/rollbacks/{service}/{environment}/{run}/events", Action: auth.RollbackRead, Kind: "rollback", Stream: true,
+			Summary: "Stream the states of a rollback (server-sent events): the present one first, \"end\" after the last",
+		},
 			s.stateEvents("rollback", func(r *http.Request) string {
 				return r.PathValue("project") + "/" + r.PathValue("service") + "/" + r.PathValue("environment") + "/" + r.PathValue("run")
 			}, s.rollbackState))

@@ -30,7 +30,7 @@ func sizes(b *testing.B) (files []int, commits int) {
 		return n
 	}
 	commits = number(env("DAVIT_BENCH_COMMITS", "300"))
-	for _, f := range strings.Fields(env("DAVIT_BENCH_FILES", "500 5000")) {
+	for f := range strings.FieldsSeq(env("DAVIT_BENCH_FILES", "500 5000")) {
 		files = append(files, number(f))
 	}
 	return files, commits

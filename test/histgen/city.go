@@ -153,8 +153,7 @@ func (c *city) tellLane(ctx context.Context, r contract.TellLaneRequest) (contra
 
 func (c *city) alive(ctx context.Context, r contract.RunAliveRequest) (contract.RunAliveResult, error) {
 	d, err := c.client.DescribeWorkflowExecution(ctx, r.ID, "")
-	var missing *serviceerror.NotFound
-	if errors.As(err, &missing) {
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return contract.RunAliveResult{}, nil
 	}
 	return contract.RunAliveResult{Alive: d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}, err

@@ -34,12 +34,12 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt) //nolint:forbidigo // the program's own context
-	err := run(ctx, os.Args[1:], os.Stderr)                               //nolint:forbidigo // a program of its own
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stderr)
 	stop()
 	if err != nil {
-		slog.New(slog.NewTextHandler(os.Stderr, nil)).Error("histories not recorded", "error", err) //nolint:forbidigo // a program of its own
-		os.Exit(1)                                                                                  //nolint:forbidigo // a program of its own
+		slog.New(slog.NewTextHandler(os.Stderr, nil)).Error("histories not recorded", "error", err)
+		os.Exit(1)
 	}
 }
 
@@ -66,11 +66,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // test data of the repository
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	for name, b := range files {
-		if err := os.WriteFile(filepath.Join(dir, name+".json.gz"), b, 0o644); err != nil { //nolint:gosec // test data of the repository
+		if err := os.WriteFile(filepath.Join(dir, name+".json.gz"), b, 0o644); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ func (c *city) start(ctx context.Context, in contract.PromotionInput) error {
 	return err
 }
 
-func (c *city) decide(ctx context.Context, id string, approve bool) error { //nolint:revive // approve is the answer itself
+func (c *city) decide(ctx context.Context, id string, approve bool) error {
 	c.mu.Lock()
 	c.calls["decisions"]++
 	m := contract.DecideMessage{RequestID: strconv.Itoa(c.calls["decisions"]), By: promo.Principal{Name: "rita"}, Approve: approve}

@@ -73,8 +73,7 @@ func (g git) runEnv(ctx context.Context, dir string, env []string, stdin io.Read
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return out, promo.Errorf(promo.CodeInternal, "git %s: %w", args[0], &exitError{exit.ExitCode(), strings.TrimSpace(stderr.String())})
 	}
 	return "", promo.Errorf(promo.CodeInternal, "git %s: %w", args[0], err)
@@ -82,8 +81,7 @@ func (g git) runEnv(ctx context.Context, dir string, env []string, stdin io.Read
 
 // exitCode returns the code with which git ended, -1 if it never ran.
 func exitCode(err error) int {
-	var e *exitError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
 	}
 	return -1

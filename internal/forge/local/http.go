@@ -131,7 +131,7 @@ func (f *Forge) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case promo.CodeOf(err) == promo.CodeConflict:
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	default:
-		f.o.Log.Error("git request went wrong", "path", r.URL.Path, "error", err)
+		f.o.Log.ErrorContext(r.Context(), "git request went wrong", "path", r.URL.Path, "error", err)
 		http.Error(w, "the server could not do this", http.StatusInternalServerError)
 	}
 }

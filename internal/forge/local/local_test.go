@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -124,10 +125,10 @@ func (w *world) event(kind string) forge.Event {
 	deadline := time.After(30 * time.Second)
 	for {
 		w.mu.Lock()
-		for i := len(w.events) - 1; i >= 0; i-- {
-			if w.events[i].Type == kind {
+		for _, v := range slices.Backward(w.events) {
+			if v.Type == kind {
 				defer w.mu.Unlock()
-				return w.events[i]
+				return v
 			}
 		}
 		w.mu.Unlock()
@@ -164,7 +165,7 @@ func (w *world) clone(user string) clone {
 // try runs git and returns its output, both streams.
 func (c clone) try(args ...string) (string, error) {
 	c.t.Helper()
-	cmd := exec.CommandContext(c.t.Context(), "git", args...) //nolint:gosec // the test's own arguments
+	cmd := exec.CommandContext(c.t.Context(), "git", args...)
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C", "TZ=UTC")
 	out, err := cmd.CombinedOutput()

@@ -52,7 +52,7 @@ func (f *Forge) receive(w http.ResponseWriter, r *http.Request, c call) error {
 	answer, stderr := &capped{limit: maxOutput}, &capped{limit: maxComplaint}
 	cmd.Stdout, cmd.Stderr = answer, stderr
 	if err := cmd.Run(); err != nil {
-		f.o.Log.Debug("push ended early", "repository", c.repository, "error", err, "stderr", strings.TrimSpace(stderr.String()))
+		f.o.Log.DebugContext(r.Context(), "push ended early", "repository", c.repository, "error", err, "stderr", strings.TrimSpace(stderr.String()))
 	}
 	// The push is done: that its client has gone must not keep it from being noticed.
 	if err := f.noticed(context.WithoutCancel(r.Context()), c, commands, answer.buf.Bytes()); err != nil {

@@ -280,7 +280,7 @@ func (e *editor) replace(want *yaml.Node) error {
 		return e.aliasError(old)
 	case sameValue(old, want):
 		return nil
-	case old.Kind != want.Kind && !isNull(old) && !(old.Kind == yaml.ScalarNode && isNull(want)):
+	case old.Kind != want.Kind && !isNull(old) && (old.Kind != yaml.ScalarNode || !isNull(want)):
 		return e.kindErrorHint(old, "set a value below it, or remove it first", "%q is %s; it can't become %s",
 			e.p.text, kindName(old), kindName(want))
 	}

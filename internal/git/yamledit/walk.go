@@ -139,8 +139,7 @@ func kindName(n *yaml.Node) string {
 
 // at adds the place in the path to an error of a segment.
 func at(err error, where string) error {
-	var e *promo.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*promo.Error](err); ok {
 		c := *e
 		c.Msg = fmt.Sprintf("%q: %s", where, e.Msg)
 		return &c

@@ -21,7 +21,8 @@ func (w *world) edit(ref promo.ApplicationRef, e LiveEdit) {
 	}
 }
 
-func replicas(n int) *int { return &n }
+//go:fix inline
+func replicas(n int) *int { return new(n) }
 
 const automated = "  syncPolicy: {automated: {}, syncOptions: [CreateNamespace=true]}\n"
 
@@ -33,7 +34,7 @@ func TestDrift(t *testing.T) {
 		diff []string // lines of the unified diff
 	}{
 		"replicas": {
-			edit: LiveEdit{Resource: theDeployment(), Replicas: replicas(5)}, want: "OutOfSync Healthy",
+			edit: LiveEdit{Resource: theDeployment(), Replicas: new(5)}, want: "OutOfSync Healthy",
 			diff: []string{"-  replicas: 5", "+  replicas: 2"},
 		},
 		"image": {
@@ -83,7 +84,7 @@ func TestSelfHeal(t *testing.T) {
 	one := w.commit(map[string]string{"app/d.yaml": workload("Deployment", "1.0.0", 2, "")})
 	ref := w.deployed("app", "  syncPolicy: {automated: {selfHeal: true}, syncOptions: [CreateNamespace=true]}\n")
 	for _, e := range []LiveEdit{
-		{Resource: theDeployment(), Replicas: replicas(0)}, {Resource: theDeployment(), Image: "evil"}, {Resource: theDeployment(), Delete: true},
+		{Resource: theDeployment(), Replicas: new(0)}, {Resource: theDeployment(), Image: "evil"}, {Resource: theDeployment(), Delete: true},
 	} {
 		seen := w.events(ref)
 		w.edit(ref, e)
@@ -178,7 +179,7 @@ func TestFieldsThatGitDoesNotNameAreLeftAlone(t *testing.T) {
 	text := strings.Replace(workload("Deployment", "1.0.0", 2, ""), "  replicas: 2\n", "", 1)
 	w.commit(map[string]string{"app/d.yaml": text})
 	ref := w.deployed("app", "")
-	w.edit(ref, LiveEdit{Resource: theDeployment(), Replicas: replicas(7)})
+	w.edit(ref, LiveEdit{Resource: theDeployment(), Replicas: new(7)})
 	w.advance(5 * time.Second)
 	if got := brief(w.get(ref)); got != "Synced Healthy" {
 		t.Errorf("an autoscaler's replicas are no drift, got %s", got)
@@ -215,9 +216,9 @@ func TestEditLiveRefuses(t *testing.T) {
 		"two things":   {LiveEdit{Resource: theDeployment(), Image: "a", Delete: true}, promo.CodeConfiguration},
 		"not there":    {LiveEdit{Resource: promo.ResourceRef{Kind: "Pod", Name: "x"}, Delete: true}, promo.CodeNotFound},
 		"no container": {LiveEdit{Resource: theDeployment(), Image: "a", Container: "gone"}, promo.CodeNotFound},
-		"no spec":      {LiveEdit{Resource: promo.ResourceRef{Kind: "ConfigMap", Name: "c"}, Replicas: replicas(1)}, promo.CodeConfiguration},
-		"too many":     {LiveEdit{Resource: theDeployment(), Replicas: replicas(1 << 30)}, promo.CodeConfiguration},
-		"negative":     {LiveEdit{Resource: theDeployment(), Replicas: replicas(-1)}, promo.CodeConfiguration},
+		"no spec":      {LiveEdit{Resource: promo.ResourceRef{Kind: "ConfigMap", Name: "c"}, Replicas: new(1)}, promo.CodeConfiguration},
+		"too many":     {LiveEdit{Resource: theDeployment(), Replicas: new(1 << 30)}, promo.CodeConfiguration},
+		"negative":     {LiveEdit{Resource: theDeployment(), Replicas: new(-1)}, promo.CodeConfiguration},
 	}
 	for name, tc := range cases {
 		if err := w.EditLive(t.Context(), ref, tc.edit); promo.CodeOf(err) != tc.code || err == nil {

@@ -228,7 +228,7 @@ func TestRestart(t *testing.T) {
 	if got := brief(w.get(ref)); got != "Synced Healthy" || len(w.get(ref).History) != 2 {
 		t.Errorf("in the end: %s %+v", got, w.get(ref).History)
 	}
-	w.edit(ref, LiveEdit{Resource: theDeployment(), Replicas: replicas(9)})
+	w.edit(ref, LiveEdit{Resource: theDeployment(), Replicas: new(9)})
 	w.open(nil)
 	w.advance(5 * time.Second)
 	if got := brief(w.get(ref)); got != "OutOfSync Healthy" {

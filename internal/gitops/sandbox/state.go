@@ -40,7 +40,7 @@ func (c *Cluster) open(dir string) error {
 	}
 	var data []byte
 	if err == nil {
-		data, err = os.ReadFile(c.file) //nolint:gosec // our own directory and a vetted name
+		data, err = os.ReadFile(c.file)
 	}
 	var s state
 	if err == nil {

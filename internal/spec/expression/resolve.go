@@ -36,7 +36,7 @@ func Resolve(raw json.RawMessage, vars map[string]any) (json.RawMessage, error) 
 	if err := dec.Decode(&tree); err != nil {
 		return nil, promo.Errorf(promo.CodeConfiguration, "spec is no JSON: %w", err)
 	}
-	if _, err := dec.Token(); err != io.EOF { //nolint:errorlint // io.EOF is returned as it is
+	if _, err := dec.Token(); err != io.EOF {
 		return nil, promo.Errorf(promo.CodeConfiguration, "spec is more than one JSON value")
 	}
 	out, err := resolve(tree, "", vars)

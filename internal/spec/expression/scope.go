@@ -128,7 +128,8 @@ func kindOf(t reflect.Type) Kind {
 	if t == nil {
 		return KindAny
 	}
-	//exhaustive:ignore // the other kinds are no values of the language
+	// the other kinds are no values of the language
+	//exhaustive:ignore
 	switch t.Kind() {
 	case reflect.String:
 		return KindString

@@ -58,7 +58,7 @@ func TestKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "davit.db")
 	total := int64(0)
 	for round := range 3 {
-		cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test itself
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), childEnv+"="+path)
 		out, err := cmd.StdoutPipe()
 		check(t, err)
@@ -233,12 +233,12 @@ func TestRefusedFiles(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "sub", "davit.db")
 			check(t, os.Mkdir(filepath.Dir(path), 0o700))
 			tc.prepare(t, path)
-			before, _ := os.ReadFile(path) //nolint:errcheck // may be missing
+			before, _ := os.ReadFile(path)
 			_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
 			if promo.CodeOf(err) != promo.CodeConfiguration || err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("error %v, want Configuration with %q: %s", err, tc.want, tc.reason)
 			}
-			if after, _ := os.ReadFile(path); tc.want != "must exist" && string(after) != string(before) { //nolint:errcheck // see above
+			if after, _ := os.ReadFile(path); tc.want != "must exist" && string(after) != string(before) {
 				t.Fatal("the file was altered")
 			}
 		})

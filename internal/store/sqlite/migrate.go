@@ -43,8 +43,7 @@ func migrate(ctx context.Context, db *sql.DB, path string, log *slog.Logger) err
 	}
 	results, err := p.Up(ctx)
 	if err != nil {
-		var partial *goose.PartialError
-		if errors.As(err, &partial) {
+		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 			err = fmt.Errorf("migration %d: %w", partial.Failed.Source.Version, partial.Err)
 		}
 		return trouble(err)

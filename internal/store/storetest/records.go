@@ -118,7 +118,7 @@ func testEvents(t *testing.T, s Store, _ *Clock) {
 	ok(t, s.SetHold(ctx, promo.Hold{Project: "shop", Service: "checkout", Environment: "prod"}))
 	same(t, "event", wait(t, events), store.Event{Kind: store.EventHold, ID: "shop/checkout/prod"})
 	cancel()
-	for range events { //nolint:revive // until it is closed
+	for range events {
 	}
 }
 

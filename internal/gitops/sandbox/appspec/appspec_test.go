@@ -40,8 +40,10 @@ func TestParse(t *testing.T) {
 		Labels: map[string]string{"davit.dev/service": "checkout"}, Annotations: map[string]string{"davit.dev/promote": "shop/checkout/prod"},
 		Source:      appspec.Source{RepoURL: "https://example.com/deploy.git", Path: "overlays/prod", TargetRevision: "main", Recurse: true},
 		Destination: appspec.Destination{Server: "https://kubernetes.default.svc", Namespace: "checkout", Line: 11},
-		SyncPolicy: appspec.SyncPolicy{Automated: true, Prune: true, SelfHeal: true, CreateNamespace: true,
-			Retry: appspec.Retry{Limit: 2, Wait: time.Second, Factor: 3, Max: time.Minute}},
+		SyncPolicy: appspec.SyncPolicy{
+			Automated: true, Prune: true, SelfHeal: true, CreateNamespace: true,
+			Retry: appspec.Retry{Limit: 2, Wait: time.Second, Factor: 3, Max: time.Minute},
+		},
 	}, {
 		Name: "b", Namespace: "argocd", Project: "default", HistoryLimit: 10,
 		Source:     appspec.Source{RepoURL: "r", Path: ".", TargetRevision: "HEAD"},

@@ -77,8 +77,7 @@ func cleanDir(dir string) (string, error) {
 }
 
 func configuration(err error) error {
-	var known *promo.Error
-	if errors.As(err, &known) {
+	if _, ok := errors.AsType[*promo.Error](err); ok {
 		return err
 	}
 	return promo.Errorf(promo.CodeConfiguration, "%w", err)
