@@ -64,7 +64,7 @@ type Options struct {
 	Dir   string
 	Store Store
 	// URL is where the server is reached, such as http://127.0.0.1:8080: clones come from URL/git/<name>.git,
-	// pages are below URL/forge/<name>.
+	// pages are below URL/pull-requests/<name>.
 	URL string
 	// Authenticate says what the bearer of HTTP basic credentials may do with a repository (a bearer token comes as
 	// password);
@@ -178,7 +178,7 @@ func (f *Forge) lock(repository string) func() {
 func (f *Forge) path(repository string) string { return filepath.Join(f.o.Dir, repository+".git") }
 
 func (f *Forge) pullURL(repository string, number int) string {
-	return fmt.Sprintf("%s/forge/%s/pulls/%d", f.o.URL, repository, number)
+	return fmt.Sprintf("%s/pull-requests/%s/%d", f.o.URL, repository, number)
 }
 
 func (f *Forge) cloneURL(repository string) string { return f.o.URL + "/git/" + repository + ".git" }
