@@ -53,7 +53,7 @@ func TestRunForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	do := func(who, method, path string, form url.Values) (int, string, string) {
-		req := httptest.NewRequest(method, path, strings.NewReader(form.Encode()))
+		req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(form.Encode()))
 		req.Header.Set("Authorization", "Bearer "+who)
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		rec := httptest.NewRecorder()
