@@ -57,8 +57,9 @@ func (k *Keeper) settled(ctx context.Context, at place, commit string, t plan.Ta
 		if code := promo.CodeOf(err); err != nil && code != promo.CodeNotFound && code != promo.CodeConfiguration {
 			return false, err
 		}
-		if err != nil || why != "" { // a revision that is no commit of the repository: a chart's version, a commit since pruned
-			return false, nil
+		if err != nil || why != "" {
+			// An error here is a revision that is no commit of the repository: a chart's version, a commit since pruned.
+			return false, nil //nolint:nilerr // such a revision proves nothing, which is no trouble
 		}
 	}
 	return len(apps) > 0, nil

@@ -1,6 +1,7 @@
 package knowngood_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -33,20 +34,24 @@ func TestBaseline(t *testing.T) {
 		},
 		"a target behind": {
 			"its files differ at the head", func(first, head string) fleet { return fleet{"us": {app(first)}, "eu": {app(head)}} },
-			map[string]string{"prod/us/values.yaml": "us: 2\n"}, false,
+			map[string]string{"prod/us/values.yaml": "us: 2\n"},
+			false,
 		},
 		"another target's folder changed": {
 			"what only eu reads does not make us differ", func(first, head string) fleet { return fleet{"us": {app(first)}, "eu": {app(head)}} },
-			map[string]string{"prod/eu/values.yaml": "eu: 2\n"}, true,
+			map[string]string{"prod/eu/values.yaml": "eu: 2\n"},
+			true,
 		},
 		"shared files changed": {
 			"every target reads them", func(first, head string) fleet { return fleet{"us": {app(first)}, "eu": {app(head)}} },
-			map[string]string{"base/common.yaml": "common: 2\n"}, false,
+			map[string]string{"base/common.yaml": "common: 2\n"},
+			false,
 		},
 		"one application of a target behind": {
 			"each application counts, not the last one listed",
 			func(first, head string) fleet { return fleet{"us": {app(first), app(head)}, "eu": {app(head)}} },
-			map[string]string{"prod/us/values.yaml": "us: 2\n"}, false,
+			map[string]string{"prod/us/values.yaml": "us: 2\n"},
+			false,
 		},
 		"a revision of elsewhere": {
 			"a chart's version, or no revision at all, proves nothing and is no trouble",
@@ -70,13 +75,9 @@ func TestBaseline(t *testing.T) {
 			w := newWorld(t, nil)
 			first := w.repo.Head("main")
 			move := map[string]string{"qa/values.yaml": "qa: 2\n", "README.md": "more\n"}
-			for p, d := range tc.move {
-				move[p] = d
-			}
+			maps.Copy(move, tc.move)
 			head := w.other("move", move)
-			for target, apps := range tc.fleet(first, head) {
-				w.fleet[target] = apps
-			}
+			maps.Copy(w.fleet, tc.fleet(first, head))
 			for range 2 { // a repeated activity records nothing twice
 				err := w.keeper.Baseline(t.Context(), knowngood.BaselineRequest{
 					Project: "shop", Service: service(), Repository: releases.Repository("deploy"), Environment: "prod",

@@ -1,6 +1,7 @@
 package knowngood_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -209,10 +210,7 @@ func below(files map[string]string, dir string) map[string]string {
 
 // without drops the files under folders.
 func without(files map[string]string, dirs ...string) map[string]string {
-	out := map[string]string{}
-	for p, id := range files {
-		out[p] = id
-	}
+	out := maps.Clone(files)
 	for _, d := range dirs {
 		for p := range below(files, d) {
 			delete(out, p)

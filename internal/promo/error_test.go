@@ -70,7 +70,7 @@ func TestErrorChain(t *testing.T) {
 	if !errors.Is(promo.Errorf(promo.CodeTimeout, "call: %w", context.DeadlineExceeded), context.DeadlineExceeded) {
 		t.Error("a deadline is no longer recognised")
 	}
-	if inner.WithHint("h"); inner.Hint != "" {
+	if hinted := inner.WithHint("h"); inner.Hint != "" || hinted.Hint != "h" {
 		t.Error("WithHint changed the original")
 	}
 }

@@ -50,7 +50,7 @@ func putDefinition(ctx context.Context, tx *writeTx, d store.Definition) (bool, 
 	n, err := tx.exec(ctx, `INSERT INTO definition (`+definitionColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?)
 		ON CONFLICT (kind, project, name) DO UPDATE SET file = excluded.file, line = excluded.line, source = excluded.source,
 			hash = excluded.hash, generation = excluded.generation, updated_by = excluded.updated_by, updated_at = excluded.updated_at
-		WHERE hash <> excluded.hash`,
+		WHERE hash <> excluded.hash OR file <> excluded.file`,
 		d.Kind, d.Project, d.Name, d.File, d.Line, notNil(d.Source), d.Hash, d.Generation, d.UpdatedBy, nanos(d.UpdatedAt))
 	if n > 0 {
 		tx.announce(store.EventDefinition, definitionID(d.Kind, d.Project, d.Name))
