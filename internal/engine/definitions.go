@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"path"
@@ -44,6 +45,9 @@ func (d Definitions) applyOnce(ctx context.Context, who promo.Principal, req api
 	}
 	next := v.With(req.Project, files, modules)
 	more, err := d.checkApplied(ctx, who, req.Project, files, next)
+	if err == nil && len(modules) > 0 {
+		err = checkPolicySets(ctx, req.Project, next) // a module alone changes the sets that name it
+	}
 	if err != nil {
 		return api.ApplyResult{}, err
 	}
@@ -106,11 +110,7 @@ func (d Definitions) checkApplied(ctx context.Context, who promo.Principal, proj
 		for _, doc := range f.Documents {
 			switch s := doc.Spec.(type) {
 			case *spec.PolicySetSpec:
-				sets, err := next.PolicySets(doc.Metadata.Project, []string{doc.Metadata.Name}, "")
-				if err == nil {
-					_, err = policy.CompileSet(ctx, sets[0])
-				}
-				problems = append(problems, err)
+				problems = append(problems, checkPolicySet(ctx, doc, next))
 			case *spec.RoleSpec:
 				problems = append(problems, checkRole(doc, s))
 			case *spec.EnvironmentSpec:
@@ -120,9 +120,8 @@ func (d Definitions) checkApplied(ctx context.Context, who promo.Principal, proj
 			}
 		}
 	}
-	if err := errors.Join(problems...); err != nil {
-		lines := strings.Split(err.Error(), "\n")
-		return nil, api.Diagnosed(promo.Errorf(promo.CodeConfiguration, "%d problem(s) in what was to be applied; nothing was", len(lines)), lines)
+	if err := diagnosed(errors.Join(problems...)); err != nil {
+		return nil, err
 	}
 	for _, f := range files {
 		for _, doc := range f.Documents {
@@ -134,6 +133,35 @@ func (d Definitions) checkApplied(ctx context.Context, who promo.Principal, proj
 		}
 	}
 	return warnings, nil
+}
+
+// checkPolicySet compiles a policy set with its modules.
+func checkPolicySet(ctx context.Context, doc *spec.Document, v catalog.View) error {
+	sets, err := v.PolicySets(doc.Metadata.Project, []string{doc.Metadata.Name}, "")
+	if err == nil {
+		_, err = policy.CompileSet(ctx, sets[0])
+	}
+	return err
+}
+
+// checkPolicySets compiles every policy set of a project.
+func checkPolicySets(ctx context.Context, project string, v catalog.View) error {
+	var problems []error
+	for _, doc := range v.Defs.Documents(spec.KindPolicySet) {
+		if doc.Metadata.Project == project {
+			problems = append(problems, checkPolicySet(ctx, doc, v))
+		}
+	}
+	return diagnosed(errors.Join(problems...))
+}
+
+// diagnosed is the refusal of an apply for problems, one a line; nil for none.
+func diagnosed(problems error) error {
+	if problems == nil {
+		return nil
+	}
+	lines := strings.Split(problems.Error(), "\n")
+	return api.Diagnosed(promo.Errorf(promo.CodeConfiguration, "%d problem(s) in what was to be applied; nothing was", len(lines)), lines)
 }
 
 // checkAgents refuses agents that were not granted to the project; one that does not exist yet is only a warning,
@@ -157,9 +185,9 @@ func (d Definitions) checkAgents(ctx context.Context, doc *spec.Document, env *s
 
 // changed lists what differs from what is stored.
 func changed(project string, files []*spec.File, modules map[string][]byte, v catalog.View) ([]store.Definition, []api.DefinitionChange) {
-	stored := map[string]string{}
+	stored := map[string]store.Definition{}
 	for _, s := range v.Stored {
-		stored[s.Kind+"/"+s.Project+"/"+s.Name] = string(s.Source)
+		stored[s.Kind+"/"+s.Project+"/"+s.Name] = s
 	}
 	var defs []store.Definition
 	var changes []api.DefinitionChange
@@ -167,7 +195,8 @@ func changed(project string, files []*spec.File, modules map[string][]byte, v ca
 		old, ok := stored[def.Kind+"/"+def.Project+"/"+def.Name]
 		change := "created"
 		switch {
-		case ok && old == string(def.Source):
+		case ok && bytes.Equal(old.Source, def.Source) && (def.Kind != spec.KindPolicySet || path.Dir(old.File) == path.Dir(def.File)):
+			// A policy set in another folder names other modules by the same words.
 			change = "unchanged"
 		case ok:
 			change = "updated"
@@ -251,11 +280,32 @@ func (d Definitions) Delete(ctx context.Context, who promo.Principal, ref api.De
 			return err
 		}
 	}
+	if def.Kind == catalog.KindModule {
+		if err := moduleUnused(v, def); err != nil {
+			return err
+		}
+	}
 	if _, err := d.Store.DeleteDefinition(ctx, def.Kind, def.Project, def.Name, v.Generation); err != nil {
 		return err
 	}
 	d.Catalog.Invalidate()
 	return d.audit(ctx, who, "definition:delete", def.Kind, def.Name, def.Project, nil)
+}
+
+// moduleUnused checks that no policy set names the module: without it the set would refuse everything.
+func moduleUnused(v catalog.View, def api.Definition) error {
+	for _, doc := range v.Defs.Documents(spec.KindPolicySet) {
+		ps, ok := doc.Spec.(*spec.PolicySetSpec)
+		if !ok || doc.Metadata.Project != def.Project {
+			continue
+		}
+		for _, p := range ps.Policies {
+			if p.Module != "" && catalog.ModulePath(doc.File(), p.Module) == def.Name {
+				return promo.Errorf(promo.CodeConflict, "%s %q is still referred to by policy set %q", def.Kind, def.Name, doc.Metadata.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // unused checks that everything left still refers only to what is there.
