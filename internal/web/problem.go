@@ -11,6 +11,7 @@ import (
 
 	"github.com/davit-cd/davit/internal/api"
 	"github.com/davit-cd/davit/internal/promo"
+	"github.com/davit-cd/davit/internal/store"
 )
 
 // statusClientClosed is what logs show for a client that went away; nobody receives it.
@@ -74,6 +75,11 @@ func problemOf(err error) *problem {
 	if e.Code == promo.CodeInternal {
 		p.Message = "the server met an unexpected error"
 		p.Hint = "the server's log says more"
+	}
+	for _, known := range []error{store.ErrFull, store.ErrReadOnly} {
+		if errors.Is(err, known) {
+			p.status, p.Message, p.Hint = http.StatusInsufficientStorage, known.Error(), e.Hint
+		}
 	}
 	var diagnosed interface{ Diagnostics() []string }
 	if errors.As(err, &diagnosed) {

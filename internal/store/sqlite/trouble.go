@@ -26,6 +26,9 @@ func trouble(err error) error {
 	case !errors.As(err, &driver):
 		return promo.Errorf(promo.CodeInternal, "store: %w", err)
 	}
+	if driver.Code() == sqlite3.SQLITE_IOERR_WRITE { // a quota or a limit of file sizes is told so
+		return full(err)
+	}
 	switch driver.Code() & primary {
 	case sqlite3.SQLITE_FULL:
 		return full(err)
