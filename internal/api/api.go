@@ -117,6 +117,7 @@ type DecideRequest struct {
 	Stage     string            `json:"stage,omitempty"`
 	Step      string            `json:"step,omitempty"`
 	Wave      int               `json:"wave,omitempty"`
+	Target    string            `json:"target,omitempty"`
 	Comment   string            `json:"comment,omitempty"`
 	Inputs    map[string]string `json:"inputs,omitempty"`
 	Digest    string            `json:"digest,omitempty"`

@@ -88,7 +88,9 @@ type App struct {
 	metrics   *prometheus.Registry
 	counts    *metrics.Metrics
 	server    *http.Server
-	ready     readiness
+	// endRequests ends what requests are still under way.
+	endRequests context.CancelFunc
+	ready       readiness
 
 	stopOnce sync.Once
 }

@@ -183,9 +183,12 @@ func (a *App) openWeb(ctx context.Context) error {
 	mux.Handle("/", pages)
 	mux.Handle("/git/", auth.Guard(o.Hosts, a.forge.Handler())) // a foreign page must not read repositories through a browser
 	mux.Handle("/sandbox/prometheus/", http.StripPrefix("/sandbox/prometheus", a.sandboxes.prometheus()))
+	requests, end := context.WithCancel(context.WithoutCancel(ctx))
+	a.endRequests = end
+	a.onStop(end)
 	a.server = &http.Server{
 		Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, // slow clients must not hold connections
-		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		BaseContext: func(net.Listener) context.Context { return requests },
 	}
 	return nil
 }
@@ -222,6 +225,7 @@ func (a *App) Run(ctx context.Context, ready func(Info) error) error {
 		return inPart("engine", err)
 	}
 	a.ready.set()
+	go a.maintain(ctx)
 	if a.o.Demo {
 		serve("demo", func() error { return a.demo(ctx) })
 	}
@@ -246,14 +250,37 @@ func (a *App) serveWeb() error {
 	return a.server.ServeTLS(a.listener, "", "") // the configuration has the certificate
 }
 
+// grace is how long requests may go on at a shutdown. Streams have no end of their own: they are ended then.
+const grace = 500 * time.Millisecond
+
+// maintenance is how often the local forge packs what pushes left loose.
+const maintenance = time.Hour
+
+// maintain keeps the local forge's repositories in shape until ctx ends.
+func (a *App) maintain(ctx context.Context) {
+	tick := time.NewTicker(maintenance)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := a.forge.Maintain(ctx); err != nil && ctx.Err() == nil {
+			a.o.Log.WarnContext(ctx, "repositories not packed; they work on, slower", "error", err)
+		}
+	}
+}
+
 // shutdown stops what serves, in the order in which each still needs the next.
 func (a *App) shutdown() {
 	a.ready.unset()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ready.context()), 5*time.Second) // streams end at once, requests may finish
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ready.context()), 5*time.Second)
 	defer cancel()
 	a.sandboxes.stop()
 	a.worker.Stop()
 	a.gateway.Stop()
+	defer time.AfterFunc(grace, a.endRequests).Stop()
 	if err := a.server.Shutdown(ctx); err != nil {
 		a.logError("web", a.server.Close())
 	}

@@ -201,18 +201,23 @@ func (e *Engine) document(ctx context.Context, req steps.PolicyRequest) (any, er
 	if err != nil {
 		return nil, err
 	}
-	e.addChange(ctx, &doc, pr, req.Stage)
+	e.addChange(ctx, &doc, pr, req.Stage, in.Plan.Repository.Name)
 	return doc, nil
 }
 
 // addChange shows the stage's pull request and diff, as far as they are recorded.
-func (e *Engine) addChange(ctx context.Context, doc *policy.Document, pr promo.Promotion, stage string) {
+func (e *Engine) addChange(ctx context.Context, doc *policy.Document, pr promo.Promotion, stage, repository string) {
 	for _, st := range pr.Stages {
 		if st.Name != stage || len(st.Changes) == 0 {
 			continue
 		}
 		c := st.Changes[len(st.Changes)-1]
 		doc.PullRequest = &policy.PullRequest{Number: c.PR, URL: c.URL, Branch: c.Branch, Head: c.Head, Author: pr.TriggeredBy}
+		if c.PR != 0 {
+			if got, err := e.Repos.Forge(pr.Project).Get(ctx, repository, c.PR); err == nil {
+				doc.PullRequest.Author = got.Author
+			}
+		}
 		doc.Diff = &policy.Diff{Digest: c.Digest, Files: []policy.FileDiff{}}
 		if blob, err := e.Store.Blob(ctx, c.Diff); err == nil {
 			doc.Diff.Files = filesOf(string(blob.Data))

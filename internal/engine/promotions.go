@@ -32,7 +32,7 @@ func (p Promotions) Decide(ctx context.Context, who promo.Principal, req api.Dec
 		return api.DecideResult{}, err
 	}
 	m := contract.DecideMessage{
-		RequestID: req.RequestID, By: who, Stage: req.Stage, Step: req.Step, Wave: req.Wave, Approve: req.Approve,
+		RequestID: req.RequestID, By: who, Stage: req.Stage, Step: req.Step, Wave: req.Wave, Target: req.Target, Approve: req.Approve,
 		Comment: req.Comment, Inputs: req.Inputs, Digest: req.Digest,
 	}
 	var reply contract.DecideReply
