@@ -116,7 +116,17 @@ func (m projectMetrics) Range(ctx context.Context, connector, query string, star
 	if err != nil {
 		return nil, err
 	}
-	p, err := providers.NewPrometheus(providers.PrometheusOptions{URL: def.URL, Client: m.c.client})
+	o := providers.PrometheusOptions{URL: def.URL, Client: m.c.client}
+	if def.Auth != nil && def.Auth.Bearer != nil {
+		at, err := url.Parse(def.URL)
+		if err != nil {
+			return nil, promo.Errorf(promo.CodeConfiguration, "connector %q: address: %w", connector, err)
+		}
+		if o.Bearer, err = secret(def.Auth.Bearer.Secret, at.Host); err != nil {
+			return nil, err
+		}
+	}
+	p, err := providers.NewPrometheus(o)
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +139,12 @@ func (m projectMetrics) Range(ctx context.Context, connector, query string, star
 		}
 	}
 	return out, err
+}
+
+// secret returns a secret of the server's configuration. `davit up` has none.
+func secret(name, _ string) (promo.Secret, error) {
+	return "", promo.Errorf(promo.CodeConfiguration, "secret %q is not in the configuration of this server", name).
+		WithHint("`davit up` has no secrets: leave the field out, or use a service that asks for none")
 }
 
 // decisions records policy decisions in the store.

@@ -139,7 +139,7 @@ func (a *App) openWorker(context.Context) error {
 		Ports: func(project string) steps.Ports {
 			return steps.Ports{
 				Git: meteredGit{a.engine.Repos.Git(project), a.counts}, Forge: a.engine.Repos.Forge(project), Apps: a.fleet.view, Policy: a.engine,
-				Metrics: connectors.of(project), HTTP: client, Blobs: blobs{a.store}, Eval: expression.Bool,
+				Metrics: connectors.of(project), HTTP: client, Blobs: blobs{a.store}, Eval: expression.Bool, Secret: secret,
 			}
 		},
 	}).Register(a.worker)
