@@ -8,7 +8,7 @@ import (
 
 // Refused is a policy's refusal as an error: REST answers it with 403 and {"deny": reasons}.
 func Refused(reasons []string) error {
-	return &promo.Error{Code: promo.CodePolicy, Msg: "denied by policy: " + strings.Join(reasons, "; "), Err: &refusal{reasons: reasons}}
+	return promo.Errorf(promo.CodePolicy, "denied by policy: %w", &refusal{reasons: reasons})
 }
 
 // Diagnosed is an error about applied files that carries every problem, one a line, formatted for people.
