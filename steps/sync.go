@@ -224,7 +224,11 @@ func synced(syncs []*appSync, want string) (Out, error) {
 	}
 	slices.Sort(outputs.Images)
 	outputs.Images = slices.Compact(outputs.Images)
-	return answer(outputs, "%d applications at %s are %s", len(syncs), short(want), strings.ToLower(string(outputs.Health)))
+	what := "1 application is"
+	if n := len(syncs); n != 1 {
+		what = fmt.Sprintf("%d applications are", n)
+	}
+	return answer(outputs, "%s %s at %s", what, strings.ToLower(string(outputs.Health)), short(want))
 }
 
 // healthRank orders health from good to bad.
