@@ -49,7 +49,7 @@ func (a Agents) Create(ctx context.Context, who promo.Principal, req api.AgentRe
 		return api.NewAgent{}, err
 	}
 	return api.NewAgent{Name: req.Name, EnrolmentToken: token.Reveal(), Expires: until, Gateway: a.Gateway},
-		a.audit(ctx, who, "agent:create", "agent", req.Name, "", map[string]any{"projects": req.Projects})
+		a.audit(ctx, who, deed{"agent:create", "agent", req.Name, ""}, map[string]any{"projects": req.Projects})
 }
 
 // Revoke shuts an agent out at once.
@@ -57,7 +57,7 @@ func (a Agents) Revoke(ctx context.Context, who promo.Principal, name string) er
 	if err := a.Registry.Revoke(ctx, name); err != nil {
 		return err
 	}
-	return a.audit(ctx, who, "agent:revoke", "agent", name, "", nil)
+	return a.audit(ctx, who, deed{"agent:revoke", "agent", name, ""}, nil)
 }
 
 // TokenStore keeps API tokens by hash.
@@ -112,7 +112,7 @@ func (t Tokens) Create(ctx context.Context, who promo.Principal, req api.TokenRe
 		return api.NewToken{}, err
 	}
 	return api.NewToken{Name: req.Name, Token: secret.Reveal(), Expires: k.ExpiresAt},
-		t.audit(ctx, who, "token:create", "token", req.Name, req.Project, map[string]any{"role": req.Role})
+		t.audit(ctx, who, deed{"token:create", "token", req.Name, req.Project}, map[string]any{"role": req.Role})
 }
 
 // Revoke takes a token of the caller's away.
@@ -120,5 +120,5 @@ func (t Tokens) Revoke(ctx context.Context, who promo.Principal, name string) er
 	if err := t.Tokens.DeleteToken(ctx, who.Name, name); err != nil {
 		return err
 	}
-	return t.audit(ctx, who, "token:revoke", "token", name, "", nil)
+	return t.audit(ctx, who, deed{"token:revoke", "token", name, ""}, nil)
 }

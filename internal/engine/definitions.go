@@ -66,7 +66,7 @@ func (d Definitions) applyOnce(ctx context.Context, who promo.Principal, req api
 	if err := d.host(ctx, next.Defs); err != nil {
 		return api.ApplyResult{}, err
 	}
-	return res, d.audit(ctx, who, "definition:apply", "definition", req.Project, req.Project, changes)
+	return res, d.audit(ctx, who, deed{"definition:apply", "definition", req.Project, req.Project}, changes)
 }
 
 // read parses and checks every file; all problems come at once.
@@ -289,7 +289,7 @@ func (d Definitions) Delete(ctx context.Context, who promo.Principal, ref api.De
 		return err
 	}
 	d.Catalog.Invalidate()
-	return d.audit(ctx, who, "definition:delete", def.Kind, def.Name, def.Project, nil)
+	return d.audit(ctx, who, deed{"definition:delete", def.Kind, def.Name, def.Project}, nil)
 }
 
 // moduleUnused checks that no policy set names the module: without it the set would refuse everything.

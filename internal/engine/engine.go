@@ -83,7 +83,7 @@ type MetaStore interface {
 }
 
 // Store is what the engine needs of the store.
-type Store interface {
+type Store interface { //nolint:interfacebloat // the sum of small ones, each named for its part
 	DefinitionStore
 	RunStore
 	PlanStore
@@ -119,15 +119,18 @@ type Engine struct {
 	Now func() time.Time
 }
 
+// deed is what somebody did, to what, of which project.
+type deed struct{ action, kind, subject, project string }
+
 // audit appends to the audit log. What was done is done: a log that can't be written is an error for the caller,
 // who is told that the deed stands.
-func (e *Engine) audit(ctx context.Context, who promo.Principal, action, kind, subject, project string, detail any) error {
+func (e *Engine) audit(ctx context.Context, who promo.Principal, what deed, detail any) error {
 	raw, err := json.Marshal(detail)
 	if err != nil {
-		return promo.Errorf(promo.CodeInternal, "audit of %s: %w", action, err)
+		return promo.Errorf(promo.CodeInternal, "audit of %s: %w", what.action, err)
 	}
 	_, err = e.Store.AppendAudit(ctx, store.Entry{
-		At: e.Now(), Who: who.Name, Action: action, Kind: kind, Subject: subject, Project: project, Detail: raw,
+		At: e.Now(), Who: who.Name, Action: what.action, Kind: what.kind, Subject: what.subject, Project: what.project, Detail: raw,
 	})
 	return err
 }

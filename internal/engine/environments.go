@@ -23,18 +23,14 @@ func (s Environments) History(ctx context.Context, _ promo.Principal, ref api.En
 
 // Pin marks a commit as known-good by hand, or takes the mark away.
 func (s Environments) Pin(ctx context.Context, who promo.Principal, req api.PinRequest) error {
-	action := "environment:pin"
-	err := error(nil)
+	action, mark := "environment:unpin", s.Store.Unpin
 	if req.Pinned {
-		err = s.Store.Pin(ctx, req.Project, req.Service, req.Environment, req.Commit)
-	} else {
-		action = "environment:unpin"
-		err = s.Store.Unpin(ctx, req.Project, req.Service, req.Environment, req.Commit)
+		action, mark = "environment:pin", s.Store.Pin
 	}
-	if err != nil {
+	if err := mark(ctx, req.Project, req.Service, req.Environment, req.Commit); err != nil {
 		return err
 	}
-	return s.audit(ctx, who, action, "environment", req.Service+"/"+req.Environment, req.Project, req)
+	return s.audit(ctx, who, deed{action, "environment", req.Service + "/" + req.Environment, req.Project}, req)
 }
 
 // Holds lists what is held.
@@ -58,7 +54,7 @@ func (s Environments) Hold(ctx context.Context, who promo.Principal, req api.Hol
 	if err := s.Store.SetHold(ctx, h); err != nil {
 		return promo.Hold{}, err
 	}
-	return h, s.audit(ctx, who, "environment:hold", "environment", req.Service+"/"+req.Environment, req.Project, req)
+	return h, s.audit(ctx, who, deed{"environment:hold", "environment", req.Service + "/" + req.Environment, req.Project}, req)
 }
 
 // Release lets automatic promotions in again and wakes those that wait.
@@ -71,7 +67,7 @@ func (s Environments) Release(ctx context.Context, who promo.Principal, req api.
 		return promo.Errorf(promo.CodeNotFound, "service %q is not held in environment %q", req.Service, req.Environment)
 	}
 	s.Wake(ctx, promo.EventHold(req.Project, req.Service, req.Environment))
-	return s.audit(ctx, who, "environment:release", "environment", req.Service+"/"+req.Environment, req.Project, req)
+	return s.audit(ctx, who, deed{"environment:release", "environment", req.Service + "/" + req.Environment, req.Project}, req)
 }
 
 // Fleet is what agents report, and who they are.

@@ -19,14 +19,13 @@ func user(who promo.Principal) policy.User {
 }
 
 // ask evaluates the policy sets bound to an event and turns a denial into an error.
-func (e *Engine) ask(ctx context.Context, v catalog.View, event policy.On, project, entity, subject string, who promo.Principal, doc any) ([]string, error) {
-	sets, err := v.PolicySets(project, nil, event)
+func (e *Engine) ask(ctx context.Context, v catalog.View, about policy.Request) ([]string, error) {
+	sets, err := v.PolicySets(about.Project, nil, about.Event)
 	if err != nil || len(sets) == 0 {
 		return nil, err
 	}
-	d, err := e.Policy.Decide(ctx, policy.Request{
-		Event: event, Project: project, Subject: subject, By: who.Name, Entity: entity, Sets: sets, Document: doc,
-	})
+	about.Sets = sets
+	d, err := e.Policy.Decide(ctx, about)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +41,9 @@ func (e *Engine) maySave(ctx context.Context, who promo.Principal, project strin
 	if err != nil {
 		return nil, err
 	}
-	return e.ask(ctx, next, policy.OnSave, project, entity(doc.Kind), doc.Kind+"/"+doc.Metadata.Name, who, d)
+	return e.ask(ctx, next, policy.Request{
+		Event: policy.OnSave, Project: project, Entity: entity(doc.Kind), Subject: doc.Kind + "/" + doc.Metadata.Name, By: who.Name, Document: d,
+	})
 }
 
 // mayDelete asks the policies bound to saving about a deletion; metadata.action says "delete".
@@ -51,7 +52,9 @@ func (e *Engine) mayDelete(ctx context.Context, who promo.Principal, project str
 	if err != nil {
 		return err
 	}
-	_, err = e.ask(ctx, v, policy.OnSave, project, entity(doc.Kind), doc.Kind+"/"+doc.Metadata.Name, who, d)
+	_, err = e.ask(ctx, v, policy.Request{
+		Event: policy.OnSave, Project: project, Entity: entity(doc.Kind), Subject: doc.Kind + "/" + doc.Metadata.Name, By: who.Name, Document: d,
+	})
 	return err
 }
 
@@ -100,7 +103,9 @@ func (e *Engine) allowed(ctx context.Context, p *plan.Plan, info plan.RunInfo, e
 	if err != nil {
 		return err
 	}
-	_, err = e.ask(ctx, v, event, info.Project, "pipeline", info.ID, info.TriggeredBy, doc)
+	_, err = e.ask(ctx, v, policy.Request{
+		Event: event, Project: info.Project, Entity: "pipeline", Subject: info.ID, By: info.TriggeredBy.Name, Document: doc,
+	})
 	return err
 }
 

@@ -36,11 +36,11 @@ func (p Promotions) Decide(ctx context.Context, who promo.Principal, req api.Dec
 		Comment: req.Comment, Inputs: req.Inputs, Digest: req.Digest,
 	}
 	var reply contract.DecideReply
-	if err := update(ctx, p.Temporal, runWorkflow(req.ID), contract.UpdateDecide, req.RequestID, m, &reply); err != nil {
+	if err := update(ctx, p.Temporal, message{runWorkflow(req.ID), contract.UpdateDecide, req.RequestID}, m, &reply); err != nil {
 		return api.DecideResult{}, err
 	}
 	res := api.DecideResult(reply)
-	return res, p.audit(ctx, who, "promotion:decide", "promotion", req.ID, project(req.ID), req)
+	return res, p.audit(ctx, who, deed{"promotion:decide", "promotion", req.ID, project(req.ID)}, req)
 }
 
 // checkInputs checks the patterns of an approval's inputs: workflow code has no regular expressions.
@@ -92,10 +92,10 @@ func matchInputs(declared []promo.ApprovalInput, given map[string]string) error 
 // Abort ends a promotion; it cleans up after itself.
 func (p Promotions) Abort(ctx context.Context, who promo.Principal, req api.AbortRequest) error {
 	m := contract.AbortMessage{RequestID: req.RequestID, By: who, Reason: req.Reason}
-	if err := update(ctx, p.Temporal, contract.PromotionID(req.ID), contract.UpdateAbort, req.RequestID, m, nil); err != nil {
+	if err := update(ctx, p.Temporal, message{contract.PromotionID(req.ID), contract.UpdateAbort, req.RequestID}, m, nil); err != nil {
 		return err
 	}
-	return p.audit(ctx, who, "promotion:abort", "promotion", req.ID, project(req.ID), req)
+	return p.audit(ctx, who, deed{"promotion:abort", "promotion", req.ID, project(req.ID)}, req)
 }
 
 // Retry starts the next attempt of a failed promotion: the same plan and number, from the failed stages.
@@ -121,7 +121,7 @@ func (p Promotions) Retry(ctx context.Context, who promo.Principal, req api.Retr
 	if err := p.start(ctx, in); err != nil {
 		return promo.Promotion{}, err
 	}
-	return state, p.audit(ctx, who, "promotion:retry", "promotion", req.ID, old.Project, map[string]any{"attempt": in.Run.Attempt})
+	return state, p.audit(ctx, who, deed{"promotion:retry", "promotion", req.ID, old.Project}, map[string]any{"attempt": in.Run.Attempt})
 }
 
 // runWorkflow is the workflow of a promotion's or, with "rollback/" before it, of a rollback's id.

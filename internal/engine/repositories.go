@@ -27,7 +27,7 @@ func (r Repositories) Protect(ctx context.Context, who promo.Principal, req api.
 	if err := r.Forge.Protect(ctx, req.Repository, req.Branch, p); err != nil {
 		return err
 	}
-	return r.audit(ctx, who, "repository:protect", "repository", req.Repository+"/"+req.Branch, "", req)
+	return r.audit(ctx, who, deed{"repository:protect", "repository", req.Repository + "/" + req.Branch, ""}, req)
 }
 
 // Hosts makes repositories on the local forge. One that is there already stays as it is.

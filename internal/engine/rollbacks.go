@@ -74,7 +74,7 @@ func (r Rollbacks) Start(ctx context.Context, who promo.Principal, req api.Rollb
 	if err != nil {
 		return promo.Rollback{}, wireError(err)
 	}
-	return state, r.audit(ctx, who, "rollback:run", "rollback", in.ID, req.Project, req)
+	return state, r.audit(ctx, who, deed{"rollback:run", "rollback", in.ID, req.Project}, req)
 }
 
 // inputsOf are the inputs of the promotion that brought a commit into the environment; none for a baseline.
@@ -182,10 +182,10 @@ func (r Rollbacks) List(ctx context.Context, _ promo.Principal, f api.Environmen
 // Abort ends a rollback that is still under way.
 func (r Rollbacks) Abort(ctx context.Context, who promo.Principal, req api.AbortRequest) error {
 	m := contract.AbortMessage{RequestID: req.RequestID, By: who, Reason: req.Reason}
-	if err := update(ctx, r.Temporal, contract.RollbackID(req.ID), contract.UpdateAbort, req.RequestID, m, nil); err != nil {
+	if err := update(ctx, r.Temporal, message{contract.RollbackID(req.ID), contract.UpdateAbort, req.RequestID}, m, nil); err != nil {
 		return err
 	}
-	return r.audit(ctx, who, "rollback:abort", "rollback", req.ID, project(req.ID), req)
+	return r.audit(ctx, who, deed{"rollback:abort", "rollback", req.ID, project(req.ID)}, req)
 }
 
 // cutRollback returns the rollback's id where the run's id says that it is one.

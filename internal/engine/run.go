@@ -65,7 +65,7 @@ func (r Runs) Run(ctx context.Context, who promo.Principal, req api.RunRequest) 
 	if err := r.start(ctx, in); err != nil {
 		return promo.Promotion{}, err
 	}
-	return state, r.audit(ctx, who, "promotion:run", "promotion", info.ID, req.Project, map[string]any{"inputs": req.Inputs, "plan": hash, "automatic": req.Automatic})
+	return state, r.audit(ctx, who, deed{"promotion:run", "promotion", info.ID, req.Project}, map[string]any{"inputs": req.Inputs, "plan": hash, "automatic": req.Automatic})
 }
 
 // compile makes the plan from what is applied now.

@@ -69,10 +69,13 @@ func (e *Engine) waiting(ctx context.Context, event string) []string {
 	return out
 }
 
+// message says which update goes to which workflow, for which request.
+type message struct{ workflow, update, request string }
+
 // update sends an update and returns its answer. A validator's refusal comes back as the domain's error.
-func update(ctx context.Context, c client.Client, workflowID, name, requestID string, arg, reply any) error {
+func update(ctx context.Context, c client.Client, to message, arg, reply any) error {
 	h, err := c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: workflowID, UpdateName: name, UpdateID: requestID, Args: []any{arg},
+		WorkflowID: to.workflow, UpdateName: to.update, UpdateID: to.request, Args: []any{arg},
 		WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,10 +85,8 @@ func (f *fleet) Reported(context.Context) []api.FleetEntry { return nil }
 type authz struct{ refused []auth.Action }
 
 func (a *authz) Authorize(_ context.Context, who promo.Principal, action auth.Action, _ auth.Resource) error {
-	for _, r := range a.refused {
-		if r == action {
-			return promo.Errorf(promo.CodeAuthorization, "%q lacks %s", who.Name, action)
-		}
+	if slices.Contains(a.refused, action) {
+		return promo.Errorf(promo.CodeAuthorization, "%q lacks %s", who.Name, action)
 	}
 	return nil
 }

@@ -47,11 +47,10 @@ func TestPreviewChooses(t *testing.T) {
 	}
 	head := w.promote("shop/p6", map[string]string{"prod/values.yaml": "all: 6.0\n"})
 	cases := map[string]struct {
-		reason   string
-		to, not  string
-		want     string
-		refusal  string
-		noChange bool
+		reason  string
+		to, not string
+		want    string
+		refusal string
 	}{
 		"newest that differs":         {reason: "a pin counts like a proof", want: pinned},
 		"without the one that failed": {reason: "the next newest", not: pinned, want: three},
@@ -64,9 +63,13 @@ func TestPreviewChooses(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p, err := w.keeper.Preview(t.Context(), w.target(tc.to, tc.not))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if got := w.repo.Head("main"); got != head {
+				t.Errorf("a preview moved the branch to %s", got)
 			}
 			if p.To != tc.want || p.From != head || (tc.refusal == "") != (p.Refusal == "") || !strings.Contains(p.Refusal, tc.refusal) {
 				t.Errorf("%s: got to %q from %q, refusal %q; want to %q from %q, refusal %q", tc.reason, p.To, p.From, p.Refusal, tc.want, head, tc.refusal)
@@ -75,9 +78,6 @@ func TestPreviewChooses(t *testing.T) {
 	}
 	if p := w.preview(w.target(one, "")); p.Version != "v-p1" {
 		t.Errorf("the version of the known-good commit is %q", p.Version)
-	}
-	if got := w.repo.Head("main"); got != head {
-		t.Errorf("a preview moved the branch to %s", got)
 	}
 }
 

@@ -324,6 +324,7 @@ func TestCompare(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			got, err := w.Repos.Compare(t.Context(), "shop", "deploy", tc.wanted, tc.got, []string{"prod"})
 			if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
 				t.Errorf("%v, -want +got:\n%s", err, diff)

@@ -80,6 +80,7 @@ func New(tb testing.TB) *World {
 }
 
 func must(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
 		tb.Error(err)
 	}
