@@ -170,6 +170,9 @@ func concerns(e store.Event, project, only string) bool {
 	switch e.Kind {
 	case store.EventAgent, store.EventPullRequest:
 		return true
+	case store.EventDefinition: // "<kind>/<project>/<name>"
+		_, rest, _ := strings.Cut(e.ID, "/")
+		return strings.HasPrefix(rest, project+"/")
 	}
 	return strings.HasPrefix(e.ID, project+"/")
 }
