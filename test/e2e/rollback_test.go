@@ -330,7 +330,9 @@ func TestFailureRollsBack(t *testing.T) {
 	}
 	var holds []promo.Hold
 	w.s.must(t, developer, http.MethodGet, "/api/projects/default/holds", nil, &holds)
-	if !slices.ContainsFunc(holds, func(h promo.Hold) bool { return h.Service == w.name && h.Environment == w.env("prod") && h.Reason != "" }) {
+	if !slices.ContainsFunc(holds, func(h promo.Hold) bool {
+		return h.Service == w.name && h.Environment == w.env("prod") && h.Reason != ""
+	}) {
 		t.Errorf("no hold with a reason: %s", toJSON(holds))
 	}
 }
