@@ -4,9 +4,11 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/davit-cd/davit/internal/api"
 	"github.com/davit-cd/davit/internal/contract"
+	"github.com/davit-cd/davit/internal/git"
 	"github.com/davit-cd/davit/internal/plan"
 	"github.com/davit-cd/davit/internal/promo"
 	"github.com/davit-cd/davit/internal/spec"
@@ -26,11 +28,55 @@ func (s Environments) Pin(ctx context.Context, who promo.Principal, req api.PinR
 	action, mark := "environment:unpin", s.Store.Unpin
 	if req.Pinned {
 		action, mark = "environment:pin", s.Store.Pin
+		var err error
+		if req.Commit, err = s.commit(ctx, req); err != nil {
+			return err
+		}
 	}
 	if err := mark(ctx, req.Project, req.Service, req.Environment, req.Commit); err != nil {
 		return err
 	}
 	return s.audit(ctx, who, deed{action, "environment", req.Service + "/" + req.Environment, req.Project}, req)
+}
+
+// commit returns the whole id of the commit that is to be pinned: one of the history by its beginning, or any that
+// the service's branch has.
+func (s Environments) commit(ctx context.Context, req api.PinRequest) (string, error) {
+	known, err := s.Store.History(ctx, req.Project, req.Service, req.Environment, store.MaxLimit)
+	if err != nil {
+		return "", err
+	}
+	found := map[string]bool{}
+	for _, k := range known {
+		if strings.HasPrefix(k.Commit, req.Commit) && len(req.Commit) >= 7 {
+			found[k.Commit] = true
+		}
+	}
+	if len(found) == 1 {
+		return slices.Collect(maps.Keys(found))[0], nil
+	}
+	v, err := s.Catalog.View(ctx)
+	if err != nil {
+		return "", err
+	}
+	service, ok := v.Defs.Service(req.Project, req.Service)
+	if !ok {
+		return "", promo.Errorf(promo.CodeNotFound, "project %q has no service %q", req.Project, req.Service)
+	}
+	repo, err := s.Repos.Repo(ctx, req.Project, service.Repository)
+	if err != nil {
+		return "", err
+	}
+	head, err := repo.Head(ctx, service.Branch)
+	if err != nil {
+		return "", err
+	}
+	rel, err := repo.Relation(ctx, req.Commit, head, nil)
+	if err != nil || rel.Kind == git.Unrelated || rel.Kind == git.Ancestor {
+		return "", promo.Errorf(promo.CodeNotFound, "commit %q is not on branch %q of repository %q", req.Commit, service.Branch, service.Repository).
+			WithHint("name one of `davit history`, or the whole id of a commit on the branch")
+	}
+	return req.Commit, nil
 }
 
 // Holds lists what is held.

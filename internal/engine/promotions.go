@@ -43,26 +43,36 @@ func (p Promotions) Decide(ctx context.Context, who promo.Principal, req api.Dec
 	return res, p.audit(ctx, who, deed{"promotion:decide", "promotion", req.ID, project(req.ID)}, req)
 }
 
-// checkInputs checks the patterns of an approval's inputs: workflow code has no regular expressions.
+// checkInputs checks the patterns of an approval's inputs: workflow code has no regular expressions. It also tells
+// a run that does not exist from one that has ended.
 func (p Promotions) checkInputs(ctx context.Context, req api.DecideRequest) error {
-	if !req.Approve || len(req.Inputs) == 0 {
-		return nil
-	}
-	pr, err := p.Store.Promotion(ctx, req.ID)
-	if err != nil {
+	all, err := p.stepsOf(ctx, req.ID)
+	if err != nil || !req.Approve || len(req.Inputs) == 0 {
 		return err
 	}
-	for _, st := range pr.Stages {
-		for _, step := range st.Steps {
-			if step.Phase != promo.PhaseWaitingForApproval || step.Approval == nil || (req.Step != "" && req.Step != step.Name) {
-				continue
-			}
-			if err := matchInputs(step.Approval.Inputs, req.Inputs); err != nil {
-				return err
-			}
+	for _, step := range all {
+		if step.Phase != promo.PhaseWaitingForApproval || step.Approval == nil || (req.Step != "" && req.Step != step.Name) {
+			continue
+		}
+		if err := matchInputs(step.Approval.Inputs, req.Inputs); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// stepsOf lists the steps of a promotion or, with an id "rollback/…", of a rollback.
+func (p Promotions) stepsOf(ctx context.Context, id string) ([]promo.Step, error) {
+	if rest, ok := cutRollback(id); ok {
+		r, err := p.Store.Rollback(ctx, rest)
+		return r.Steps, err
+	}
+	pr, err := p.Store.Promotion(ctx, id)
+	var out []promo.Step
+	for _, st := range pr.Stages {
+		out = append(out, st.Steps...)
+	}
+	return out, err
 }
 
 func matchInputs(declared []promo.ApprovalInput, given map[string]string) error {

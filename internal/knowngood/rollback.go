@@ -185,6 +185,12 @@ func putBack(commit string, places []string) func(context.Context, *git.Tree) er
 
 // propose goes by a pull request that is merged as soon as its branch allows it.
 func (k *Keeper) propose(ctx context.Context, repo *git.Repo, req WriteRequest, change git.ChangeRequest) (WriteResult, error) {
+	// A merge deletes the branch: what an earlier call merged is found on the base, not made again.
+	if merged, found, err := repo.FindOperation(ctx, req.Service.Branch, req.To, req.Operation); err != nil {
+		return WriteResult{}, err
+	} else if found {
+		return WriteResult{Commit: merged, Changed: true, Merged: true, Change: plan.Change{Base: req.Service.Branch, Head: merged, Merged: merged, Changed: true}}, nil
+	}
 	got, err := repo.Change(ctx, change)
 	if err != nil {
 		return WriteResult{}, err
