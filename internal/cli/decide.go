@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/davit-cd/davit/internal/api"
@@ -11,9 +9,10 @@ import (
 
 func (a *app) approveCommand() *cobra.Command {
 	return a.decideCommand(true, &cobra.Command{
-		Use:     "approve ID",
-		Short:   "Approve the step that waits",
-		Example: "  davit approve checkout/7 --comment \"looks good\"\n  davit approve checkout/7 --stage prod --step sign-off",
+		Use:   "approve ID",
+		Short: "Approve the step that waits",
+		Example: "  davit approve checkout/7 --comment \"looks good\"\n  davit approve checkout/7 --stage prod --step sign-off\n" +
+			"  davit approve default/checkout/prod/checkout-8.1.2 --input shared=paths-only",
 	})
 }
 
@@ -44,11 +43,11 @@ func (a *app) decideCommand(approve bool, cmd *cobra.Command) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		id, err := a.promotionID(cmd.Context(), c, args[0])
+		path, id, err := a.runPath(cmd.Context(), c, args[0], "decide")
 		if err != nil {
 			return err
 		}
-		res, err := post[api.DecideResult](cmd.Context(), c, promotionPath(id, "decide"), req)
+		res, err := post[api.DecideResult](cmd.Context(), c, path, req)
 		if err != nil {
 			return err
 		}
@@ -87,14 +86,9 @@ func (a *app) abortCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path, id := "", strings.Trim(args[0], "/")
-			if strings.Count(id, "/") == 3 { // a rollback's
-				path = rollbackPath(id, "abort")
-			} else {
-				if id, err = a.promotionID(cmd.Context(), c, id); err != nil {
-					return err
-				}
-				path = promotionPath(id, "abort")
+			path, id, err := a.runPath(cmd.Context(), c, args[0], "abort")
+			if err != nil {
+				return err
 			}
 			if _, err := post[struct{}](cmd.Context(), c, path, req); err != nil {
 				return err

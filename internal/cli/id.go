@@ -53,5 +53,17 @@ func rollbackPath(id string, verb ...string) string {
 	return apiPath(append([]string{"projects", p[0], "rollbacks", p[1], p[2], p[3]}, verb...)...)
 }
 
+// runPath is the path of a verb of a promotion or, where the id has four parts, of a rollback; and its whole id.
+func (a *app) runPath(ctx context.Context, c *client, text, verb string) (path, id string, err error) {
+	if id = strings.TrimPrefix(strings.Trim(text, "/"), "rollback/"); strings.Count(id, "/") == 3 {
+		return rollbackPath(id, verb), id, nil
+	}
+	id, err = a.promotionID(ctx, c, text)
+	if err != nil {
+		return "", "", err
+	}
+	return promotionPath(id, verb), id, nil
+}
+
 // shortID is the id without the project that is meant anyway.
 func (a *app) shortID(id string) string { return strings.TrimPrefix(id, a.project+"/") }

@@ -115,6 +115,12 @@ func (s *Server) rollbackPages() {
 		got, err := rb.Get(r.Context(), whoFrom(r.Context()), rollbackID(r))
 		return view{Title: "Rollback of " + got.Service + " in " + got.Environment, Nav: "promotions", Watch: "rollback/" + got.ID, Data: got}, err
 	})
+	s.form(route{Path: one + "/decide", Action: auth.RollbackRun, Kind: "rollback"}, func(r *http.Request) (string, error) {
+		req := decideRequest(r)
+		req.ID = "rollback/" + rollbackID(r)
+		_, err := s.services.Promotions.Decide(r.Context(), whoFrom(r.Context()), req)
+		return pageOf(r), err
+	})
 	s.form(route{Path: one + "/abort", Action: auth.RollbackRun, Kind: "rollback"}, func(r *http.Request) (string, error) {
 		return pageOf(r), rb.Abort(r.Context(), whoFrom(r.Context()), api.AbortRequest{ID: rollbackID(r), Reason: r.PostFormValue("reason")})
 	})

@@ -114,6 +114,10 @@ func (s *Server) restRollbackRuns() {
 		RunPath
 		Body api.AbortRequest
 	}
+	type decideInput struct {
+		RunPath
+		Body api.DecideRequest
+	}
 	id := func(p RunPath) string {
 		return p.Project + "/" + p.Service + "/" + p.Environment + "/" + p.Run
 	}
@@ -130,5 +134,13 @@ func (s *Server) restRollbackRuns() {
 		func(ctx context.Context, who promo.Principal, in *abortInput) (ok, error) {
 			in.Body.ID = id(in.RunPath)
 			return ok{OK: true}, r.Abort(ctx, who, in.Body)
+		})
+	if s.services.Promotions == nil {
+		return
+	}
+	operation(s, route{Method: http.MethodPost, Path: base + "/{service}/{environment}/{run}/decide", Action: auth.RollbackRun, Kind: "rollback", Summary: "Answer a rollback that asks"},
+		func(ctx context.Context, who promo.Principal, in *decideInput) (api.DecideResult, error) {
+			in.Body.ID = "rollback/" + id(in.RunPath)
+			return s.services.Promotions.Decide(ctx, who, in.Body)
 		})
 }

@@ -346,3 +346,20 @@ func TestEveryPathParameterArrives(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+func TestRollbackQuestion(t *testing.T) {
+	t.Parallel()
+	w := serve(t, webtest.People{})
+	var asked api.DecideRequest
+	w.fakes.Promotions.DecideFn = func(_ context.Context, _ promo.Principal, req api.DecideRequest) (api.DecideResult, error) {
+		asked = req
+		return api.DecideResult{Done: true}, nil
+	}
+	const body = `{"approve":true,"inputs":{"shared":"paths-only"}}`
+	if code, _, _ := w.do(t, http.MethodPost, "/api/projects/p/rollbacks/s/e/l-4.1.1/decide", "admin", body); code != http.StatusOK {
+		t.Fatalf("status %d", code)
+	}
+	if asked.ID != "rollback/p/s/e/l-4.1.1" || asked.Inputs["shared"] != "paths-only" || !asked.Approve {
+		t.Errorf("asked %+v", asked)
+	}
+}
