@@ -48,9 +48,13 @@ workflowcheck: bin/workflowcheck ## prove that replayed code is deterministic, a
 	bin/workflowcheck ./workflows/...
 
 .PHONY: replay
-replay: ## replay the recorded histories of every version
-	@go test -list 'Replay' ./workflows | grep -q '^Test' || { echo 'make replay: no replay test in workflows' >&2; exit 1; }
-	go test -count=1 -run 'Replay' ./workflows
+replay: | .cache ## replay the recorded histories of every version
+	go test -count=1 -v -run '^TestReplay' ./workflows > .cache/replay.txt || { tail -n 40 .cache/replay.txt; exit 1; }
+	@grep -q '^--- PASS: TestReplay' .cache/replay.txt || { echo 'make replay: no replay test in workflows' >&2; exit 1; }
+	@tail -n 1 .cache/replay.txt
+
+.cache:
+	@mkdir -p $@
 
 .PHONY: vuln
 vuln: bin/govulncheck ## look for known vulnerabilities, where the database can be reached

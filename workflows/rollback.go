@@ -345,8 +345,10 @@ func (r *rollback) resolve(ctx workflow.Context, st *plan.Step, t plan.Target) (
 	if !strings.Contains(string(st.Spec), "${{") {
 		return st.Spec, nil
 	}
-	p := plan.Plan{Service: r.in.Target.Service, Repository: r.in.Target.Repository, Inputs: map[string]any{}}
-	maps.Copy(p.Inputs, r.in.Inputs)
+	p := plan.Plan{Service: r.in.Target.Service, Repository: r.in.Target.Repository, Inputs: maps.Clone(r.in.Inputs)}
+	if p.Inputs == nil {
+		p.Inputs = map[string]any{}
+	}
 	if r.state.Preview != nil {
 		p.Release.Version = r.state.Preview.Version
 		p.Inputs["version"] = r.state.Preview.Version
