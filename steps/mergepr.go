@@ -140,9 +140,10 @@ func (m *merger) run(ctx context.Context) (Out, error) {
 // sameChange refuses to merge, or to take as merged, anything else than what was looked at.
 func (m *merger) sameChange(ctx context.Context, pr PullRequest) error {
 	want := firstText(m.in.Approved, m.change.Digest)
-	if pr.HeadSHA == m.change.Head && want == m.change.Digest {
+	if pr.State == "merged" && pr.HeadSHA == m.change.Head && want == m.change.Digest {
 		return nil
 	}
+	// The head alone says nothing: where the base was rewritten, the same head brings in more than was looked at.
 	got, err := m.in.Ports.Git.Diff(ctx, m.in.Stage.Repository.Name, pr.BaseSHA, pr.HeadSHA)
 	if err != nil {
 		return err

@@ -226,7 +226,11 @@ func waitingFor(q *question) string {
 	if len(who) == 0 {
 		who = []string{"anybody who may approve"}
 	}
-	return fmt.Sprintf("waiting for %d approval(s) by %s", a.Minimum, strings.Join(who, ", "))
+	what := "1 approval"
+	if a.Minimum != 1 {
+		what = fmt.Sprintf("%d approvals", a.Minimum)
+	}
+	return "waiting for " + what + " by " + strings.Join(who, ", ")
 }
 
 // reread reads the changes again and voids the decisions about what is no longer there.

@@ -187,7 +187,7 @@ func TestAbort(t *testing.T) {
 		lane    bool   // it is given back
 		kept    bool   // the change is merged: nothing to close
 	}{
-		"gate":  {stage: gated(plan.ApprovalSpec{}, timeout(9*time.Hour)), waiting: "waiting for 1 approval(s)", lane: true},
+		"gate":  {stage: gated(plan.ApprovalSpec{}, timeout(9*time.Hour)), waiting: "waiting for 1 approval", lane: true},
 		"timer": {stage: behind(wait), waiting: "waiting until", lane: true},
 		"lane":  {stage: behind(do("MergePR", "merge")), set: func(w *world) { w.tell = func(contract.LaneMessage) {} }, waiting: "waiting for the lane of prod", lane: true},
 		"hold":  {stage: behind(do("MergePR", "merge")), set: func(w *world) { w.hold = func(int) *promo.Hold { return &promo.Hold{By: "rita"} } }, auto: true, waiting: "held by rita"},

@@ -100,7 +100,10 @@ func (a *app) previewRollback(ctx context.Context, c *client, req api.RollbackRe
 }
 
 func previewLines(p promo.Preview) []string {
-	lines := []string{fmt.Sprintf("from %s back to %s %s", short(p.From), short(p.To), p.Version)}
+	var lines []string
+	if p.To != "" {
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("from %s back to %s %s", short(p.From), short(p.To), p.Version)))
+	}
 	section := func(title string, items []string) {
 		if len(items) > 0 {
 			lines = append(lines, title+":")

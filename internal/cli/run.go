@@ -13,7 +13,7 @@ import (
 
 func (a *app) runCommand() *cobra.Command {
 	var inputs, only []string
-	var wait, watch bool
+	var wait, watch, automatic bool
 	var requestID string
 	cmd := &cobra.Command{
 		Use:     "run PIPELINE",
@@ -30,7 +30,7 @@ func (a *app) runCommand() *cobra.Command {
 				return err
 			}
 			p, err := post[promo.Promotion](cmd.Context(), c, a.projectPath("pipelines", args[0], "run"),
-				api.RunRequest{Project: a.project, Pipeline: args[0], Inputs: values, Only: only, RequestID: requestID})
+				api.RunRequest{Project: a.project, Pipeline: args[0], Inputs: values, Only: only, Automatic: automatic, RequestID: requestID})
 			if err != nil {
 				return err
 			}
@@ -51,6 +51,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringSliceVar(&only, "only", nil, "only these targets; such a run proves nothing known-good")
 	f.BoolVar(&wait, "wait", false, "wait until it has ended; the exit code says how")
 	f.BoolVar(&watch, "watch", false, "watch it live until it has ended")
+	f.BoolVar(&automatic, "automatic", false, "started by a machine: wait where automatic promotions are held")
 	f.StringVar(&requestID, "request-id", "", "a repeated request with the same id starts nothing new")
 	a.outputFlag(cmd)
 	return cmd

@@ -20,7 +20,22 @@ type Environments struct{ *Engine }
 
 // History lists the commits that were in an environment, newest first.
 func (s Environments) History(ctx context.Context, _ promo.Principal, ref api.EnvironmentRef) ([]promo.KnownGood, error) {
-	return s.Store.History(ctx, ref.Project, ref.Service, ref.Environment, ref.Limit)
+	list, err := s.Store.History(ctx, ref.Project, ref.Service, ref.Environment, ref.Limit)
+	if err != nil || len(list) > 0 {
+		return list, err
+	}
+	v, err := s.Catalog.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	service, ok := v.Defs.Service(ref.Project, ref.Service)
+	if !ok {
+		return nil, promo.Errorf(promo.CodeNotFound, "project %q has no service %q", ref.Project, ref.Service)
+	}
+	if _, ok := service.Environments[ref.Environment]; !ok {
+		return nil, promo.Errorf(promo.CodeNotFound, "service %q has no environment %q", ref.Service, ref.Environment)
+	}
+	return list, nil
 }
 
 // Pin marks a commit as known-good by hand, or takes the mark away.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/davit-cd/davit/internal/promo"
@@ -49,7 +50,7 @@ func (d Diagnostic) Format(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:%d:%d: %s%s [%s]\n", d.File, d.Line, d.Column, d.severity(), d.Msg, d.Rule)
 	if d.Source != "" {
-		source := strings.ReplaceAll(d.Source, "\t", " ")
+		source := strings.Map(printable, d.Source)
 		fmt.Fprintf(&b, "  | %s\n  | %s^%s\n", source, strings.Repeat(" ", max(0, d.Column-1)),
 			strings.Repeat("~", max(0, min(d.EndColumn, utf8.RuneCountInString(source)+1)-d.Column-1)))
 	}
@@ -117,4 +118,16 @@ func (ds Diagnostics) sorted() Diagnostics {
 	return slices.CompactFunc(ds, func(a, b Diagnostic) bool {
 		return a.File == b.File && a.Line == b.Line && a.Column == b.Column && a.Rule == b.Rule && a.Msg == b.Msg
 	})
+}
+
+// printable keeps control characters of a file from the terminal; each stays one column wide.
+func printable(r rune) rune {
+	switch {
+	case r == '\t':
+		return ' '
+	case unicode.IsPrint(r):
+		return r
+	default:
+		return '·'
+	}
 }

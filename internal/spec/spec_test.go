@@ -230,7 +230,7 @@ func TestCompileErrors(t *testing.T) {
 		"Project":  {"projects keep to themselves", all, "other/checkout", spec.Request{Inputs: good}, promo.CodeNotFound, `project "other" has no pipeline`},
 		"Missing":  {"required inputs are required", all, "checkout", spec.Request{}, promo.CodeConfiguration, `input "version" is required`},
 		"Pattern":  {"the whole value must match", all, "checkout", spec.Request{Inputs: map[string]any{"version": "v1.2.3-rc1"}}, promo.CodeConfiguration, "does not match"},
-		"Unknown":  {"unknown inputs are errors", all, "checkout", spec.Request{Inputs: map[string]any{"version": "v1.2.3"}}, promo.CodeConfiguration, `did you mean "version"?`},
+		"Unknown":  {"unknown inputs are errors", all, "checkout", spec.Request{Inputs: map[string]any{"versions": "v1.2.3"}}, promo.CodeConfiguration, `did you mean "version"?`},
 		"Type":     {"inputs keep their type", all, "shop", spec.Request{Inputs: map[string]any{"n": "many"}}, promo.CodeConfiguration, "must be a number"},
 		"Choice":   {"choices are closed", all, "shop", spec.Request{Inputs: map[string]any{"size": "xl"}}, promo.CodeConfiguration, "allowed are s, m"},
 		"Target":   {"targets exist", all, "checkout", spec.Request{Inputs: good, Only: []string{"us-eats"}}, promo.CodeConfiguration, `did you mean "us-east"?`},

@@ -147,7 +147,7 @@ func TestCheck(t *testing.T) {
 		"Labels":    {in: "environment.labels.tier", kind: expression.KindString},
 		"Let":       {in: "let x = inputs.version; x + '-1'", kind: expression.KindString},
 		"Loop":      {in: "all(split(inputs.version, '.'), len(#) > 0)", kind: expression.KindBoolean},
-		"Near":      {in: "  inputs.versoin", err: `inputs has no "version" (did you mean "version"?)`, at: 9},
+		"Near":      {in: "  inputs.versions", err: `inputs has no "versions" (did you mean "version"?)`, at: 9},
 		"Top":       {in: "input.version", err: `unknown name "input" (did you mean "inputs"?)`, at: 0},
 		"Hyphen":    {in: "steps.sign-off.outputs", err: `steps has no "sign" (a name with a hyphen is written steps["sign-off"])`, at: 6},
 		"Absent":    {in: "steps.late.outputs.x", err: "steps.late can't be used here: it runs later", at: 6},
