@@ -72,6 +72,6 @@ func (a *Authenticator) Require(next http.Handler, refuse func(http.ResponseWrit
 			refuse(w, r, err)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(ctx))
+		next.ServeHTTP(w, r.WithContext(ctx)) //nolint:contextcheck // Authenticate derives it from the request's
 	})
 }

@@ -30,7 +30,7 @@ func (a *app) loginCommand() *cobra.Command {
 			if orDefault(a.token, a.env("DAVIT_TOKEN")) == "" {
 				line, err := bufio.NewReader(io.LimitReader(a.Stdin, maxAccess)).ReadString('\n')
 				if a.token = strings.TrimSpace(line); a.token == "" {
-					return errUsage{promo.Errorf(promo.CodeConfiguration, "no token on standard input: %w", err)}
+					return usageError{promo.Errorf(promo.CodeConfiguration, "no token on standard input: %w", err)}
 				}
 			}
 			c, err := a.client()

@@ -120,7 +120,7 @@ func (w *world) fill() {
 		third.ID, third.Pipeline = "default/checkout/8", "checkout"
 		return []promo.Promotion{third, other, w.sample()}, nil
 	}
-	f.Promotions.DecideFn = func(_ context.Context, who promo.Principal, req api.DecideRequest) (api.DecideResult, error) {
+	f.Promotions.DecideFn = func(_ context.Context, who promo.Principal, _ api.DecideRequest) (api.DecideResult, error) {
 		if who.Name == "developer" {
 			return api.DecideResult{}, promo.Errorf(promo.CodeAuthorization, "developer started it and may not approve it")
 		}

@@ -60,7 +60,7 @@ func (a *app) client() (*client, error) {
 	}
 	u, err := url.Parse(at.URL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, errUsage{promo.Errorf(promo.CodeConfiguration, "%q is no address of a server", at.URL).WithHint("like https://davit.example.com")}
+		return nil, usageError{promo.Errorf(promo.CodeConfiguration, "%q is no address of a server", at.URL).WithHint("like https://davit.example.com")}
 	}
 	at.URL = strings.TrimRight(at.URL, "/")
 	return &client{access: at, as: a.as, http: &http.Client{

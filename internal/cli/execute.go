@@ -61,7 +61,7 @@ func Execute(ctx context.Context, p Process) int {
 		p.Now = time.Now
 	}
 	a := &app{Process: p}
-	root := a.root()
+	root := a.root() //nolint:contextcheck // each command takes its context from cobra, which ExecuteContext gave it
 	root.SetArgs(p.Args)
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
@@ -76,7 +76,7 @@ func (a *app) complain(err error) {
 	if err == nil {
 		return
 	}
-	if no, ok := errors.AsType[errNo](err); ok {
+	if no, ok := errors.AsType[noError](err); ok {
 		if no.why != "" {
 			a.say("davit: %s", no.why)
 		}
@@ -140,7 +140,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return errUsage{promo.Errorf(promo.CodeConfiguration, "%w", err).WithHint("see davit %s --help", cmd.Name())}
+		return usageError{promo.Errorf(promo.CodeConfiguration, "%w", err).WithHint("see davit %s --help", cmd.Name())}
 	})
 	f := root.PersistentFlags()
 	f.StringVar(&a.server, "server", a.env("DAVIT_SERVER"), "address of the server (DAVIT_SERVER)")
@@ -174,7 +174,7 @@ func orDefault(s, otherwise string) string {
 func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return errUsage{promo.Errorf(promo.CodeConfiguration, "%w", err).WithHint("usage: %s", cmd.UseLine())}
+			return usageError{promo.Errorf(promo.CodeConfiguration, "%w", err).WithHint("usage: %s", cmd.UseLine())}
 		}
 		return nil
 	}

@@ -15,24 +15,24 @@ const (
 	ExitUnknown = 3 // could not find out
 )
 
-// errNo ends a command whose answer, printed already, is no.
-type errNo struct{ why string }
+// noError ends a command whose answer, printed already, is no.
+type noError struct{ why string }
 
-func (e errNo) Error() string { return e.why }
+func (e noError) Error() string { return e.why }
 
-// errUsage marks what is wrong with the command line.
-type errUsage struct{ error }
+// usageError marks what is wrong with the command line.
+type usageError struct{ error }
 
-func (e errUsage) Unwrap() error { return e.error }
+func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error {
-	return errUsage{promo.Errorf(promo.CodeConfiguration, format, args...)}
+	return usageError{promo.Errorf(promo.CodeConfiguration, format, args...)}
 }
 
 // exitOf is the one table from errors to exit codes.
 func exitOf(err error) int {
-	var no errNo
-	var usage errUsage
+	var no noError
+	var usage usageError
 	var e *promo.Error
 	switch {
 	case err == nil:

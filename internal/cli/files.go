@@ -52,7 +52,7 @@ func (a *app) readFiles(names []string) ([]api.File, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, errUsage{promo.Errorf(promo.CodeConfiguration, "no YAML or Rego file in %q", names)}
+		return nil, usageError{promo.Errorf(promo.CodeConfiguration, "no YAML or Rego file in %q", names)}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
 	return slices.CompactFunc(out, func(x, y api.File) bool { return x.Path == y.Path }), nil
@@ -61,14 +61,14 @@ func (a *app) readFiles(names []string) ([]api.File, error) {
 func readTree(name string, add func(string, io.Reader) error) error {
 	info, err := os.Stat(name)
 	if err != nil {
-		return errUsage{promo.Errorf(promo.CodeConfiguration, "%w", err)}
+		return usageError{promo.Errorf(promo.CodeConfiguration, "%w", err)}
 	}
 	if !info.IsDir() {
 		return readOne(filepath.Dir(name), filepath.Base(name), filepath.ToSlash(name), add)
 	}
 	root, err := os.OpenRoot(name) // nothing below it leads out
 	if err != nil {
-		return errUsage{promo.Errorf(promo.CodeConfiguration, "%w", err)}
+		return usageError{promo.Errorf(promo.CodeConfiguration, "%w", err)}
 	}
 	defer func() { _ = root.Close() }()
 	return fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
@@ -92,7 +92,7 @@ func readTree(name string, add func(string, io.Reader) error) error {
 func readOne(dir, base, as string, add func(string, io.Reader) error) error {
 	f, err := os.Open(filepath.Join(dir, base)) //nolint:gosec // the person named it
 	if err != nil {
-		return errUsage{promo.Errorf(promo.CodeConfiguration, "%w", err)}
+		return usageError{promo.Errorf(promo.CodeConfiguration, "%w", err)}
 	}
 	defer func() { _ = f.Close() }()
 	return add(as, f)

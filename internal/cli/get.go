@@ -73,7 +73,7 @@ func (a *app) getNoun(cmd *cobra.Command, noun, name string, query url.Values) e
 	}
 	kind, ok := kindOf(noun)
 	if !ok {
-		return errUsage{promo.Errorf(promo.CodeConfiguration, "there is nothing called %q", noun).
+		return usageError{promo.Errorf(promo.CodeConfiguration, "there is nothing called %q", noun).
 			WithHint("there are promotions, rollbacks, holds, definitions and the kinds %s", strings.Join(spec.Kinds(), ", "))}
 	}
 	return a.definitions(cmd, kind, name)
@@ -140,7 +140,7 @@ func (a *app) getRollbacks(cmd *cobra.Command, name string, query url.Values) er
 			name = a.project + "/" + name
 		}
 		if strings.Count(name, "/") != 3 {
-			return errUsage{promo.Errorf(promo.CodeConfiguration, "%q is no id of a rollback", name).WithHint("like checkout/prod/3")}
+			return usageError{promo.Errorf(promo.CodeConfiguration, "%q is no id of a rollback", name).WithHint("like checkout/prod/3")}
 		}
 		rb, err := get[promo.Rollback](cmd.Context(), c, rollbackPath(name), nil)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 func (a *app) promotionID(ctx context.Context, c *client, text string) (string, error) {
 	parts := strings.Split(strings.Trim(text, "/"), "/")
 	if _, err := strconv.Atoi(parts[len(parts)-1]); err != nil || len(parts) > 3 {
-		return "", errUsage{promo.Errorf(promo.CodeConfiguration, "%q is no id of a promotion", text).WithHint("like checkout/7; `davit get promotions` lists them")}
+		return "", usageError{promo.Errorf(promo.CodeConfiguration, "%q is no id of a promotion", text).WithHint("like checkout/7; `davit get promotions` lists them")}
 	}
 	switch len(parts) {
 	case 3:
@@ -38,7 +38,7 @@ func (a *app) promotionID(ctx context.Context, c *client, text string) (string, 
 	case 1:
 		return found[0], nil
 	}
-	return "", errUsage{promo.Errorf(promo.CodeConfiguration, "%q could be %s", text, strings.Join(found, " or ")).WithHint("give the pipeline too")}
+	return "", usageError{promo.Errorf(promo.CodeConfiguration, "%q could be %s", text, strings.Join(found, " or ")).WithHint("give the pipeline too")}
 }
 
 // promotionPath is the path of a promotion by its whole id.

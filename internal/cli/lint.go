@@ -45,7 +45,7 @@ func (a *app) lintCommand() *cobra.Command {
 				return err
 			}
 			if problems.HasErrors() {
-				return errNo{}
+				return noError{}
 			}
 			if a.output == "" {
 				a.say("%d files, %d problems", len(sources), len(problems))
@@ -73,7 +73,7 @@ func (a *app) explainCommand() *cobra.Command {
 			}
 			text, ok := l.Explain(args[0])
 			if !ok {
-				return errUsage{promo.Errorf(promo.CodeNotFound, "%q is neither a step type nor a kind", args[0]).
+				return usageError{promo.Errorf(promo.CodeNotFound, "%q is neither a step type nor a kind", args[0]).
 					WithHint("`davit explain` lists them")}
 			}
 			return a.print("%s", strings.TrimRight(text, "\n"))

@@ -76,7 +76,7 @@ func rough(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
-func mark(b bool, yes string) string {
+func mark(b bool, yes string) string { //nolint:revive // b is a fact, not a mode
 	if b {
 		return yes
 	}

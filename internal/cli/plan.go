@@ -34,7 +34,7 @@ func (a *app) planCommand() *cobra.Command {
 			for _, st := range res.Stages {
 				for _, w := range st.Waves {
 					if w.Problem != "" {
-						return errNo{}
+						return noError{}
 					}
 				}
 			}

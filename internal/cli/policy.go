@@ -43,7 +43,7 @@ func (a *app) policyTestCommand() *cobra.Command {
 				return a.print("%d passed, %d failed, %d skipped, %.1f %% covered", report.Passed, report.Failed, report.Skipped, report.Coverage.Percent)
 			})
 			if err == nil && !report.OK() {
-				err = errNo{}
+				err = noError{}
 			}
 			return err
 		},
@@ -69,7 +69,7 @@ func (a *app) policyEvalCommand() *cobra.Command {
 			}
 			err = a.show(res, func() error { return a.print("%s", strings.Join(verdictLines(res), "\n")) })
 			if err == nil && len(res.Deny) > 0 {
-				err = errNo{}
+				err = noError{}
 			}
 			return err
 		},

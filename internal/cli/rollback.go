@@ -94,7 +94,7 @@ func (a *app) previewRollback(ctx context.Context, c *client, req api.RollbackRe
 		return err
 	}
 	if p.Refusal != "" {
-		return errNo{}
+		return noError{}
 	}
 	return nil
 }

@@ -144,5 +144,5 @@ func outcome(p promo.Phase) error {
 	if p == promo.PhaseSucceeded {
 		return nil
 	}
-	return errNo{} // the state, printed already, says why
+	return noError{} // the state, printed already, says why
 }

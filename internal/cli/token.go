@@ -41,9 +41,9 @@ func (a *app) tokenHashCommand() *cobra.Command {
 			secret := strings.TrimSpace(line)
 			switch {
 			case secret == "":
-				return errUsage{promo.Errorf(promo.CodeConfiguration, "no token on standard input: %w", err).WithHint("davit token hash --new makes one")}
+				return usageError{promo.Errorf(promo.CodeConfiguration, "no token on standard input: %w", err).WithHint("davit token hash --new makes one")}
 			case !strings.HasPrefix(secret, auth.TokenPrefix):
-				return errUsage{promo.Errorf(promo.CodeConfiguration, "this is no token of Davit's").
+				return usageError{promo.Errorf(promo.CodeConfiguration, "this is no token of Davit's").
 					WithHint("a word that people think of can be guessed from its hash: davit token hash --new makes a token")}
 			}
 			out.SHA256 = auth.HashToken(promo.Secret(secret))

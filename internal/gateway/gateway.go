@@ -303,9 +303,10 @@ func grpcCode(c promo.Code) codes.Code {
 		return codes.DeadlineExceeded
 	case promo.CodeConnectivity:
 		return codes.Unavailable
-	default:
-		return codes.Internal
+	case promo.CodeSync, promo.CodeMigration, promo.CodeInternal, promo.CodePolicy, promo.CodeApproval, promo.CodeHealth,
+		promo.CodeVerification, promo.CodeAll: // how steps end; no reason to refuse a call
 	}
+	return codes.Internal
 }
 
 // fatal turns a refusal that no retry mends into the code at which Temporal's worker gives up.

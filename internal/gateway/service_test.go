@@ -22,10 +22,10 @@ import (
 // openHello opens the presence stream and checks the welcome.
 func openHello(t *testing.T, conn *grpc.ClientConn) grpc.ClientStream {
 	t.Helper()
-	return helloOn(t, t.Context(), conn)
+	return helloOn(t.Context(), t, conn)
 }
 
-func helloOn(t *testing.T, ctx context.Context, conn *grpc.ClientConn) grpc.ClientStream {
+func helloOn(ctx context.Context, t *testing.T, conn *grpc.ClientConn) grpc.ClientStream {
 	t.Helper()
 	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, MethodHello)
 	if err != nil {
@@ -189,11 +189,11 @@ func TestPresenceCountsStreams(t *testing.T) {
 	}
 	one, endOne := context.WithCancel(t.Context())
 	two, endTwo := context.WithCancel(t.Context())
-	helloOn(t, one, conn)
+	helloOn(one, t, conn)
 	if p := <-events; !p.Connected || !cmp.Equal(p.Capabilities, []string{"sync"}) {
 		t.Errorf("first stream: %+v", p)
 	}
-	helloOn(t, two, conn)
+	helloOn(two, t, conn)
 	endOne()
 	endTwo()
 	if p := <-events; p.Connected { // the second stream's coming and the first's going made no event

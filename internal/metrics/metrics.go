@@ -141,7 +141,7 @@ func (a active) Describe(ch chan<- *prometheus.Desc) { ch <- activeDesc() }
 
 // Collect is part of prometheus.Collector.
 func (a active) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeLimit) //nolint:forbidigo // a prometheus.Collector is given none
 	defer cancel()
 	phases, err := a.s.Active(ctx)
 	if err != nil {

@@ -57,7 +57,7 @@ func (p placed) mutates() bool {
 }
 
 // lateApproval refuses an approval that stands in the waves and is to be asked once per stage.
-func (s *stageCheck) lateApproval(p placed, mutated bool) {
+func (s *stageCheck) lateApproval(p placed, mutated bool) { //nolint:revive // mutated is a fact, not a mode
 	if p.step.Type != typeApproval || p.step.parsed == nil || !mutated || len(s.stage.Waves) < 2 {
 		return
 	}

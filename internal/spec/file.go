@@ -107,10 +107,10 @@ func (f *File) inText(n *yaml.Node, e *expression.Error, rule, msg string) Diagn
 			nth++
 		}
 	}
-	line, rest := n.Line-1, ""
+	line := n.Line - 1
 	column := n.Column - 1
 	for i := line; i < len(f.lines) && i < line+strings.Count(n.Value, "\n")+8; i++ {
-		rest = cutRunes(f.lines[i], column)
+		rest := cutRunes(f.lines[i], column)
 		for at := 0; nth > 0; {
 			open := strings.Index(rest[at:], "${{")
 			if open < 0 {

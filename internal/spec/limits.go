@@ -37,7 +37,7 @@ func (d *decoder) between(out reflect.Value, path string, f *field) {
 	if out.Type() == reflect.TypeFor[plan.Duration]() {
 		return
 	}
-	v := 0.0
+	var v float64
 	if out.CanInt() {
 		v = float64(out.Int())
 	} else {

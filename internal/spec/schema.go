@@ -183,9 +183,6 @@ func (b *schemaBuilder) mapped(outer, t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-//go:fix inline
-func pointer[T any](v T) *T { return new(v) }
-
 func generic(s *jsonschema.Schema) map[string]any {
 	out := map[string]any{}
 	b, err := json.Marshal(s)

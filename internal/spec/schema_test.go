@@ -92,7 +92,7 @@ func TestSchemaAgrees(t *testing.T) {
 		t.Run(filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
 			_, diags := load(t, l, path)
-			for _, doc := range documents(t, l, path) {
+			for _, doc := range documents(t, path) {
 				broken := slices.IndexFunc(diags, func(d spec.Diagnostic) bool {
 					return shape[d.Rule] && d.Line >= doc.first && d.Line <= doc.last
 				})
@@ -115,7 +115,7 @@ type anyDocument struct {
 }
 
 // documents reads a file without the checker. What is not YAML or holds a key twice has no plain value.
-func documents(t *testing.T, l *spec.Language, path string) []anyDocument {
+func documents(t *testing.T, path string) []anyDocument {
 	t.Helper()
 	var out []anyDocument
 	line := 1

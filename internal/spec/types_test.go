@@ -28,7 +28,7 @@ func types() []steps.Type {
 		Duration steps.Duration `json:"duration,omitempty"`
 	}
 	type verify struct {
-		Window  window   `json:"window,omitempty"`
+		Window  window   `json:"window"`
 		Metrics []metric `json:"metrics,omitempty"`
 	}
 	type policy struct {

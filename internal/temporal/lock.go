@@ -27,7 +27,7 @@ type Lock struct {
 // LockDir takes the lock of a directory that exists. While another process (or another part of this one)
 // holds it, it returns a Configuration error that names the process.
 func LockDir(dir string) (*Lock, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600) //nolint:gosec // the operator's own data dir
 	if err != nil {
 		return nil, promo.Errorf(promo.CodeConfiguration, "lock data dir %q: %w", dir, err)
 	}

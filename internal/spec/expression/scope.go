@@ -34,7 +34,7 @@ type Type struct {
 // Scope holds the variables that an expression may use.
 type Scope map[string]Type
 
-// Any, String, Number and Boolean are the plain types.
+// Any is the type of what is known only at run time.
 func Any() Type { return Type{Kind: KindAny} }
 
 // String is the type of texts.

@@ -134,9 +134,9 @@ func raw(t *testing.T, path string) *sql.DB {
 	return db
 }
 
-func execute(t *testing.T, db *sql.DB, query string, args ...any) {
+func execute(t *testing.T, db *sql.DB, query string) {
 	t.Helper()
-	_, err := db.ExecContext(t.Context(), query, args...)
+	_, err := db.ExecContext(t.Context(), query)
 	check(t, err)
 }
 

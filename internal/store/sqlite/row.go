@@ -78,7 +78,7 @@ func encode(what, name string, v any) ([]byte, error) {
 	return b, bounded(what, name, b, store.MaxDocument)
 }
 
-func bounded(what, name string, b []byte, limit int) error {
+func bounded(what, name string, b []byte, limit int) error { //nolint:unparam // MaxDocument and MaxBlob are two bounds that happen to be equal
 	if len(b) > limit {
 		return promo.Errorf(promo.CodeConfiguration, "%s %q has %d bytes, more than the %d the store takes", what, name, len(b), limit)
 	}

@@ -9,14 +9,14 @@ import (
 )
 
 // open opens the store in a file of the test.
-func open(t testing.TB, o sqlite.Options) *sqlite.Store {
-	t.Helper()
+func open(tb testing.TB, o sqlite.Options) *sqlite.Store {
+	tb.Helper()
 	if o.Path == "" {
-		o.Path = filepath.Join(t.TempDir(), "davit?100%.db") // names that a URI would take apart
+		o.Path = filepath.Join(tb.TempDir(), "davit?100%.db") // names that a URI would take apart
 	}
-	s, err := sqlite.Open(t.Context(), o)
+	s, err := sqlite.Open(tb.Context(), o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/davit-cd/davit/internal/store"
 )
 
-const tokenColumns = "hash, name, principal, role, project, created_by, created_at, expires_at"
+const tokenColumns = "hash, name, principal, role, project, created_by, created_at, expires_at" //nolint:gosec // names of columns, no credentials
 
 // CreateToken keeps a token; a second one of that name for the principal is a Conflict.
 func (s *Store) CreateToken(ctx context.Context, t store.Token) error {
