@@ -49,7 +49,7 @@ func (f *fleet) Agent(ctx context.Context, name string) (store.Agent, error) {
 func (f *fleet) Presence(ctx context.Context, agent string) (contract.PresenceResult, error) {
 	a, err := f.agents.Agent(ctx, agent)
 	if promo.CodeOf(err) == promo.CodeNotFound && err != nil {
-		return contract.PresenceResult{}, nil
+		return contract.PresenceResult{}, nil //nolint:nilerr // not Known is the answer
 	}
 	if err != nil {
 		return contract.PresenceResult{}, err

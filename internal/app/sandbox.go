@@ -58,10 +58,10 @@ func (s *sandboxes) prometheus() http.Handler { return s.db.Handler() }
 // start runs the clusters that definitions name, and follows the definitions.
 func (s *sandboxes) start(ctx context.Context) error {
 	s.ctx, s.cancel = context.WithCancel(ctx)
-	if err := s.reconcile(s.ctx); err != nil {
+	if err := s.reconcile(s.ctx); err != nil { //nolint:contextcheck // the clusters' life, not the caller's
 		return err
 	}
-	changes := s.a.store.Subscribe(s.ctx)
+	changes := s.a.store.Subscribe(s.ctx) //nolint:contextcheck // the clusters' life, not the caller's
 	s.wg.Go(func() {
 		for ev := range changes {
 			if ev.Kind != store.EventDefinition && ev.Kind != store.EventLost {
@@ -146,8 +146,8 @@ func (s *sandboxes) bring(ctx context.Context, name string) error {
 	}}
 	s.running[name] = b
 	s.wg.Add(1)
-	go s.run(s.ctx, name, "cluster", cluster.Run)
-	return s.join(b)
+	go s.run(s.ctx, name, "cluster", cluster.Run) //nolint:contextcheck // the clusters' life, not the caller's
+	return s.join(b)                              //nolint:contextcheck // the clusters' life, not the caller's
 }
 
 // join connects a cluster's agent.
@@ -216,7 +216,7 @@ func (s *sandboxes) Connect(_ context.Context, _ promo.Principal, req api.Sandbo
 	b := s.running[req.Cluster]
 	switch {
 	case req.Connected && b.leave == nil:
-		return s.join(b)
+		return s.join(b) //nolint:contextcheck // the clusters' life, not the caller's
 	case !req.Connected && b.leave != nil:
 		b.leave()
 		b.leave = nil

@@ -217,7 +217,7 @@ func (a *App) Run(ctx context.Context, ready func(Info) error) error {
 	if err := a.worker.Start(); err != nil {
 		return inPart("worker", promo.Errorf(promo.CodeInternal, "%w", err))
 	}
-	defer a.shutdown()
+	defer a.shutdown() //nolint:contextcheck // it runs when ctx has ended
 	if err := a.sandboxes.start(ctx); err != nil {
 		return inPart("sandbox clusters", err)
 	}

@@ -58,11 +58,11 @@ type SetResult struct {
 	Name     string         `json:"name"`
 	Project  string         `json:"project,omitempty"`
 	Hash     string         `json:"hash"`
-	Policies []PolicyResult `json:"policies"`
+	Policies []ModuleResult `json:"policies"`
 }
 
-// PolicyResult is what one module said; Deny is already a warning where Action is warn.
-type PolicyResult struct {
+// ModuleResult is what one module said; Deny is already a warning where Action is warn.
+type ModuleResult struct {
 	Module string        `json:"module"`
 	Action Action        `json:"action"`
 	Deny   []string      `json:"deny"`
@@ -166,7 +166,7 @@ func (e *Engine) evaluate(ctx context.Context, d *Decision, sets []Set, in *Inpu
 	var deny, warn []string
 	d.Sets = make([]SetResult, 0, len(sets))
 	for _, s := range sets {
-		res := SetResult{Name: s.Name, Project: s.Project, Hash: s.Hash(), Policies: []PolicyResult{}}
+		res := SetResult{Name: s.Name, Project: s.Project, Hash: s.Hash(), Policies: []ModuleResult{}}
 		set, err := e.compiled(ctx, s, res.Hash)
 		if ctx.Err() != nil {
 			return promo.Errorf(promo.CodeTimeout, "policy set %q: %w", s.Name, context.Cause(ctx))
@@ -191,13 +191,13 @@ func (e *Engine) evaluate(ctx context.Context, d *Decision, sets []Set, in *Inpu
 	return nil
 }
 
-func evaluateOne(ctx context.Context, m *Module, action Action, in *Input, at time.Time) (PolicyResult, error) {
+func evaluateOne(ctx context.Context, m *Module, action Action, in *Input, at time.Time) (ModuleResult, error) {
 	began := time.Now()
 	r, err := m.EvalAt(ctx, in, at)
 	if err != nil {
-		return PolicyResult{}, err
+		return ModuleResult{}, err
 	}
-	p := PolicyResult{Module: m.Name, Action: action, Deny: r.Deny, Warn: r.Warn, Failed: r.Failed, Took: time.Since(began)}
+	p := ModuleResult{Module: m.Name, Action: action, Deny: r.Deny, Warn: r.Warn, Failed: r.Failed, Took: time.Since(began)}
 	if action == ActionWarn {
 		p.Warn, p.Deny = tidy(append(r.Warn, r.Deny...)), []string{}
 	}

@@ -75,7 +75,7 @@ func (s *Server) route(rt route, h http.Handler) {
 	s.mux.Handle(rt.Method+" "+rt.Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, who, err := s.auth.Authenticate(r)
 		if err == nil {
-			err = s.authz.Authorize(ctx, who, rt.Action, rt.resource(r))
+			err = s.authz.Authorize(ctx, who, rt.Action, rt.resource(r)) //nolint:contextcheck // Authenticate derives it from the request's
 		}
 		if err != nil {
 			s.refuse(w, r, rt, err)
@@ -88,7 +88,7 @@ func (s *Server) route(rt route, h http.Handler) {
 			ctx, cancel = context.WithTimeout(ctx, requestTimeout)
 			defer cancel()
 		}
-		r = r.WithContext(ctx)
+		r = r.WithContext(ctx) //nolint:contextcheck // Authenticate derives it from the request's
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		h.ServeHTTP(w, r)
 	}))

@@ -143,8 +143,8 @@ func (s *Server) render(w http.ResponseWriter, r *http.Request, status int, name
 	_, _ = w.Write(b.Bytes()) // the client may be gone
 }
 
-// errorData is what the error page shows.
-type errorData struct {
+// pageError is what the error page shows.
+type pageError struct {
 	*problem
 	Status string
 	Deny   []string
@@ -161,7 +161,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, rt route, err erro
 	if p.status == statusClientClosed {
 		return
 	}
-	s.render(w, r, p.status, "error", view{Title: http.StatusText(p.status), Data: errorData{problem: p, Status: http.StatusText(p.status), Deny: p.deny, Back: back}})
+	s.render(w, r, p.status, "error", view{Title: http.StatusText(p.status), Data: pageError{problem: p, Status: http.StatusText(p.status), Deny: p.deny, Back: back}})
 }
 
 // refuse answers a request that the door did not let in.
