@@ -26,7 +26,7 @@ func TestApproval(t *testing.T) {
 	w.s.cli(t, "--as", developer, "approve", short).says(t, 1, developer)
 	w.s.refused(t, manager, http.MethodPost, on(id, "decide"), api.DecideRequest{Approve: true, Digest: strings.Repeat("0", 64)}, http.StatusConflict, "look again")
 	w.s.refused(t, manager, http.MethodPost, on(id, "decide"), api.DecideRequest{Approve: true, Step: "sing-off"}, http.StatusConflict, "sing-off")
-	w.s.refused(t, manager, http.MethodPost, "/api/projects/default/promotions/nowhere/1/decide", api.DecideRequest{Approve: true}, http.StatusConflict)
+	w.s.refused(t, manager, http.MethodPost, "/api/projects/default/promotions/nowhere/1/decide", api.DecideRequest{Approve: true}, http.StatusNotFound, "nowhere")
 
 	w.s.cli(t, "--as", manager, "approve", short, "--comment", "fine by me").says(t, 0)
 	w.ends(id, promo.PhaseSucceeded)

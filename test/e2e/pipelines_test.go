@@ -25,7 +25,7 @@ spec:
         - name: verify
           type: Verify
           spec: &verify
-            window: {duration: 2s, interval: 1s}
+            window: {warmup: 4s, duration: 2s, interval: 1s} # metrics of pods that just started are not there yet
             metrics: [{name: errors, connector: prometheus, failIf: value > 0.1, query: "` + errorRate + `"}]
     - name: staging
       type: Deployment
