@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/davit-cd/davit/internal/plan"
@@ -37,7 +36,7 @@ func readConfig[T any](t Type, in In) (*T, error) {
 }
 
 // need answers for a port that the step cannot work without.
-func need(have bool, in In, what string) error {
+func need(have bool, in In, what string) error { //nolint:revive // a fact about what is written, not a mode
 	if have {
 		return nil
 	}
@@ -78,17 +77,6 @@ func readState[T any](in In) (T, error) {
 
 // unresolved reports whether a text still holds an expression, so that a check must let it pass.
 func unresolved(s string) bool { return strings.Contains(s, "${{") }
-
-// oneOf reports a value that is none of the allowed ones.
-func oneOf(path, value string, allowed ...string) []Problem {
-	if value == "" || unresolved(value) {
-		return nil
-	}
-	if slices.Contains(allowed, value) {
-		return nil
-	}
-	return []Problem{{Path: path, Msg: fmt.Sprintf("%q is not allowed", value), Hint: "allowed are " + strings.Join(allowed, ", ")}}
-}
 
 // always is Mutates of types that change the environment whatever their spec is.
 func always(json.RawMessage) bool { return true }

@@ -40,7 +40,7 @@ type SyncSpec struct {
 	// Resources limits the sync to these objects.
 	Resources []SyncResource `json:"resources,omitempty"`
 	// Retry of the operation by the engine.
-	Retry SyncRetry `json:"retry,omitempty"`
+	Retry SyncRetry `json:"retry,omitempty"` //nolint:modernize // the tag is read by the schema
 	// WaitHealthy waits until the applications are healthy at the revision.
 	WaitHealthy bool `json:"waitHealthy"`
 	// DegradedAfter ends the wait with a Health verdict where an application stays Degraded this long.

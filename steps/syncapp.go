@@ -72,7 +72,7 @@ func (s *appSync) run(ctx context.Context) error {
 
 var errLate = errors.New("the step's time is over")
 
-func (s *appSync) loop(ctx context.Context) error {
+func (s *appSync) loop(ctx context.Context) error { //nolint:gocognit // one grammar or protocol, read from top to bottom
 	events, err := s.in.Ports.GitOps.Watch(ctx, s.ref)
 	if err != nil {
 		return err

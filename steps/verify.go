@@ -14,7 +14,7 @@ import (
 // VerifySpec is the spec of a Verify.
 type VerifySpec struct {
 	// Window that is judged; it begins when the step does.
-	Window VerifyWindow `json:"window,omitempty"`
+	Window VerifyWindow `json:"window,omitempty"` //nolint:modernize // the tag is read by the schema
 	// Alpha bounds the false alarms of the whole step.
 	Alpha float64 `json:"alpha,omitempty" davit:"later"`
 	// Metrics that are judged, each on its own; one that fails, fails the step.

@@ -69,7 +69,7 @@ func (r *Repo) Change(ctx context.Context, req ChangeRequest) (Change, error) {
 		return Change{}, err
 	}
 	j := &job{ctx: ctx, req: req, done: make(chan struct{})}
-	r.enqueue(j)
+	r.enqueue(j) //nolint:contextcheck // work for several callers at once has a context of its own
 	select {
 	case <-j.done:
 	case <-ctx.Done():

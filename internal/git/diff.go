@@ -67,7 +67,7 @@ func (r *Repo) describe(ctx context.Context, out *Change, base, head plumbing.Ha
 func digest(files []FileChange) string {
 	h := sha256.New()
 	for _, f := range files {
-		fmt.Fprintf(h, "%s\x00%s %s\x00%s %s\n", f.Path, f.OldMode, f.Old, f.NewMode, f.New)
+		fmt.Fprintf(h, "%s\x00%s %s\x00%s %s\n", f.Path, f.OldMode, f.Old, f.NewMode, f.New) //nolint:errcheck // a hash never fails to write
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }

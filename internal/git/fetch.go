@@ -135,7 +135,7 @@ func (r *Repo) once(ctx context.Context, key string, work func() error) (shared 
 }
 
 // below returns trees and blobs with everything below them.
-func (r *Repo) below(ctx context.Context, ids []plumbing.Hash) ([]newObject, error) {
+func (r *Repo) below(ctx context.Context, ids []plumbing.Hash) ([]newObject, error) { //nolint:gocognit // one grammar or protocol, read from top to bottom
 	var out []newObject
 	seen := map[plumbing.Hash]bool{}
 	for level := ids; len(level) > 0; {

@@ -96,7 +96,7 @@ func NewMirrors(dir string, opts Options) (*Mirrors, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, promo.Errorf(promo.CodeConfiguration, "directory for mirrors: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the directory is this process's own
 	if err != nil {
 		return nil, promo.Errorf(promo.CodeConfiguration, "directory for mirrors: %w", err)
 	}

@@ -134,7 +134,7 @@ func parseAdvertisement(p *pktReader) (*capabilities, error) {
 }
 
 // ref reads one line of a version 0 advertisement; the first one carries the capabilities.
-func (c *capabilities) ref(line string, first bool) {
+func (c *capabilities) ref(line string, first bool) { //nolint:revive // a fact about what is written, not a mode
 	line, list, found := strings.Cut(line, "\x00")
 	if found || first {
 		for f := range strings.FieldsSeq(list) {
@@ -267,7 +267,7 @@ func openPackV2(p *pktReader) (io.Reader, error) {
 }
 
 // fetchBodyV0 is the request of the protocol's first version: same words, other order.
-func fetchBodyV0(req fetchRequest, caps *capabilities) []byte {
+func fetchBodyV0(req fetchRequest, caps *capabilities) []byte { //nolint:gocognit // one grammar or protocol, read from top to bottom
 	flags := []string{"agent=" + agent}
 	for _, f := range []string{"side-band-64k", "ofs-delta", "thin-pack", "no-progress"} {
 		if caps.has(f) && (f != "thin-pack" || req.thin) {

@@ -144,7 +144,7 @@ func batchContext(batch []*job, limit time.Duration) (context.Context, context.C
 
 // landTogether builds the batch's commits on the branch's head and pushes them in one pack. The first try takes
 // the head as it was last seen; a refused compare-and-set asks the server and does everything again.
-func (r *Repo) landTogether(ctx context.Context, branch string, batch []*job) error {
+func (r *Repo) landTogether(ctx context.Context, branch string, batch []*job) error { //nolint:gocognit // one grammar or protocol, read from top to bottom
 	at, known := r.remembered(branch, batch[0].req)
 	var last error
 	for attempt := range maxAttempts {
@@ -242,7 +242,7 @@ func unique(objects []newObject) []newObject {
 // buildOne makes one job's commit on j.base, or finds it there.
 func (r *Repo) buildOne(ctx context.Context, at start, j *job) ([]newObject, error) {
 	if err := j.ctx.Err(); err != nil {
-		return nil, wireError(j.ctx, r.c.url, err)
+		return nil, wireError(j.ctx, r.c.url, err) //nolint:contextcheck // work for several callers at once has a context of its own
 	}
 	found, err := r.findIn(ctx, j.base, r.searchBase(at, j.req.Base), j.req.Operation)
 	if err != nil {
@@ -258,15 +258,15 @@ func (r *Repo) buildOne(ctx context.Context, at start, j *job) ([]newObject, err
 	if e := j.req.Expect; e != "" && j.base.String() != e {
 		return nil, r.foreign(ctx, j.req.Branch, j.base, e)
 	}
-	t, err := r.treeAt(j.ctx, j.base)
+	t, err := r.treeAt(j.ctx, j.base) //nolint:contextcheck // work for several callers at once has a context of its own
 	if err != nil {
 		return nil, err
 	}
 	before := t.root.id
 	if j.req.Undo != "" {
-		err = r.undo(j.ctx, t, j.req.Undo)
+		err = r.undo(j.ctx, t, j.req.Undo) //nolint:contextcheck // work for several callers at once has a context of its own
 	} else {
-		err = j.req.Edit(j.ctx, t)
+		err = j.req.Edit(j.ctx, t) //nolint:contextcheck // work for several callers at once has a context of its own
 	}
 	if err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -414,8 +413,6 @@ func (w *world) pulls(state string) []api.PullRequest {
 	w.s.must(w.t, developer, http.MethodGet, "/api/pull-requests?repository="+w.name+"&state="+state, nil, &out)
 	return out
 }
-
-func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 func toJSON(v any) string {
 	b, err := json.Marshal(v)

@@ -177,7 +177,7 @@ func readPkt(in io.Reader) (line string, raw []byte, err error) {
 	if n == 0 {
 		return "", raw, nil
 	}
-	raw = append(raw, make([]byte, n-prefix)...)
+	raw = append(raw, make([]byte, n-prefix)...) //nolint:makezero // the length was set on purpose
 	if _, err := io.ReadFull(in, raw[prefix:]); err != nil {
 		return "", nil, broken(err)
 	}

@@ -223,7 +223,7 @@ func (e *editor) writeUnwritten(p place, s span, text string) {
 }
 
 // sharedBelow refuses to throw away a value that others refer to.
-func (e *editor) sharedBelow(n *yaml.Node, itself bool) error {
+func (e *editor) sharedBelow(n *yaml.Node, itself bool) error { //nolint:revive // a fact about what is written, not a mode
 	lost := map[*yaml.Node]bool{}
 	inside := map[*yaml.Node]bool{}
 	visit(n, func(c *yaml.Node) {

@@ -64,7 +64,8 @@ func (f *file) span(p place) (span, error) {
 		s.content, s.end = s.props, s.props
 		return s, nil
 	}
-	end, ok := s.content, false
+	var end int
+	var ok bool
 	switch {
 	case p.node.Kind == yaml.AliasNode:
 		end, ok = s.content+1+len(p.node.Value), f.at(s.content) == '*'
@@ -315,7 +316,7 @@ func (f *file) pair(pos int, at place, k, v *yaml.Node) (entry, error) {
 	return e, err
 }
 
-func (f *file) item(pos int, at place, n *yaml.Node, flow bool) (entry, error) {
+func (f *file) item(pos int, at place, n *yaml.Node, flow bool) (entry, error) { //nolint:revive // a fact about what is written, not a mode
 	e := entry{start: pos, value: at}
 	e.value.node, e.value.slot = n, pos
 	if !flow {

@@ -131,7 +131,7 @@ func (p *pathParser) fail(format string, a ...any) error {
 }
 
 // parsePath reads a path; see "Paths" in the package comment.
-func parsePath(in string) (path, error) {
+func parsePath(in string) (path, error) { //nolint:gocognit // one grammar or protocol, read from top to bottom
 	out := path{text: in, doc: -1}
 	p := &pathParser{in: in}
 	if in == "$" || strings.HasPrefix(in, "$.") || strings.HasPrefix(in, "$[") {
@@ -173,7 +173,7 @@ func parsePath(in string) (path, error) {
 	}
 }
 
-func (p *pathParser) segment(first bool) (segment, error) {
+func (p *pathParser) segment(first bool) (segment, error) { //nolint:revive // a fact about what is written, not a mode
 	if p.pos < len(p.in) && p.in[p.pos] == '[' && (first || p.in[p.pos-1] != '.') {
 		return p.bracket()
 	}

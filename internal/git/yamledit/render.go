@@ -17,7 +17,7 @@ type renderer struct {
 }
 
 // renderer learns the indentation from the document.
-func (f *file) renderer(doc *yaml.Node, p place) renderer {
+func (f *file) renderer(doc *yaml.Node, p place) renderer { //nolint:gocognit // one grammar or protocol, read from top to bottom
 	r := renderer{eol: f.eol, step: 2, json: f.json}
 	step, dash := 0, -1
 	visit(doc, func(n *yaml.Node) {
@@ -107,7 +107,7 @@ func (r renderer) flowText(n *yaml.Node) string {
 	return r.scalar(n, r.values, true, false)
 }
 
-func (r renderer) flowPair(k, v *yaml.Node, tight bool) string {
+func (r renderer) flowPair(k, v *yaml.Node, tight bool) string { //nolint:revive // a fact about what is written, not a mode
 	key := r.scalar(k, r.keys, true, true)
 	if tight && strings.HasPrefix(key, `"`) {
 		return key + ":" + r.flowText(v)

@@ -100,7 +100,7 @@ var numbers = regexp.MustCompile(`^(?:[-+]?0b[01_]+|[-+]?0o?[0-7_]+|[-+]?0x[0-9a
 	`[-+]?(?:[0-9][0-9_]*\.?|\.)[0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*)$`)
 
 // plainSafe reports whether the string may stand without quotes: the parser itself is asked.
-func plainSafe(s string, flow, key bool) bool {
+func plainSafe(s string, flow, key bool) bool { //nolint:revive // a fact about what is written, not a mode
 	if s == "" || len(s) > 4096 || ambiguous(s) || strings.ContainsFunc(s, func(r rune) bool { return !printable(r) }) {
 		return false
 	}

@@ -187,14 +187,6 @@ func (f *file) skip(i int) int {
 	return i
 }
 
-// blanks passes spaces and tabs on one line.
-func (f *file) blanks(i int) int {
-	for i < len(f.src) && (f.src[i] == ' ' || f.src[i] == '\t') {
-		i++
-	}
-	return i
-}
-
 // blank reports whether from..to holds only white space and line breaks.
 func (f *file) blank(from, to int) bool {
 	for i := from; i < to; {

@@ -21,9 +21,6 @@ func (w *world) edit(ref promo.ApplicationRef, e LiveEdit) {
 	}
 }
 
-//go:fix inline
-func replicas(n int) *int { return new(n) }
-
 const automated = "  syncPolicy: {automated: {}, syncOptions: [CreateNamespace=true]}\n"
 
 func TestDrift(t *testing.T) {

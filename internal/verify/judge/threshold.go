@@ -110,7 +110,7 @@ func (t *Threshold) Answered() { t.Errors, t.Trouble = 0, "" }
 
 // Failed notes that it did not. Counts is false for a provider that only asked for patience (too many requests),
 // final is true where asking again cannot help.
-func (t *Threshold) Failed(message string, counts, final bool) {
+func (t *Threshold) Failed(message string, counts, final bool) { //nolint:revive // a fact about what is written, not a mode
 	t.Trouble, t.Broken = message, t.Broken || final
 	if counts {
 		t.Errors++

@@ -100,7 +100,7 @@ func (db *DB) Append(ctx context.Context, at time.Time, samples []Sample) error 
 	app := db.tsdb.Appender(ctx)
 	for _, s := range samples {
 		builder := labels.NewScratchBuilder(len(s.Labels) + 1)
-		builder.Add(labels.MetricName, s.Name)
+		builder.Add(labels.MetricName, s.Name) //nolint:staticcheck // the constant is the one that stored series have
 		for name, v := range s.Labels {
 			if v != "" { // an empty label is no label
 				builder.Add(name, v)
