@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"strings"
 )
 
 // quiet demotes the log lines of Temporal's client by two levels. It reports as an error what is a result here: a
@@ -13,12 +14,16 @@ type demoted struct{ slog.Handler }
 
 const twoLevels = slog.LevelError - slog.LevelInfo
 
-func (d demoted) Enabled(ctx context.Context, l slog.Level) bool {
-	return d.Handler.Enabled(ctx, l-twoLevels)
-}
+func (d demoted) Enabled(ctx context.Context, l slog.Level) bool { return d.Handler.Enabled(ctx, l) }
 
 func (d demoted) Handle(ctx context.Context, r slog.Record) error {
+	if strings.Contains(strings.ToLower(r.Message), "panic") { // a workflow that can't go on: a person is needed
+		return d.Handler.Handle(ctx, r)
+	}
 	r.Level -= twoLevels
+	if !d.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
 	return d.Handler.Handle(ctx, r)
 }
 
